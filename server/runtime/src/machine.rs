@@ -32,6 +32,9 @@ pub trait Machine: 'static {
     /// The progress of writing a section.
     type Walk: 'static;
 
+    /// The progress of [`Self::restate`].
+    type Restating: Default + 'static;
+
     /// The place of a state that was audited.
     type Place: Debug + 'static;
 
@@ -85,6 +88,20 @@ pub trait Machine: 'static {
     /// # Errors
     /// The section is damaged. The machine must not be used then.
     fn open_section(&mut self, section: u8, opened: Opened<'_>) -> Result<(), Damage>;
+
+    /// Passes about `count` further records of the state to `take`, each with the producer of the
+    /// transaction that it is part of. Replaying all of them in this order produces the state, and
+    /// changes nothing if the state exists already. This also holds for a part of them, and if
+    /// other records come between two calls. Returns false after the last record.
+    ///
+    /// # Errors
+    /// A part of the state in the snapshot is damaged.
+    fn restate(
+        &mut self,
+        walk: &mut Self::Restating,
+        count: usize,
+        take: &mut dyn FnMut(Option<Producer>, &Self::Record<'_>),
+    ) -> Result<bool, Damage>;
 
     /// Compares the state that follows a place with the state to which its own records replay.
     /// Returns None after the last state, or if nothing is compared.

@@ -17,9 +17,9 @@ pub struct SectionAt {
     pub log_end: i64,
 }
 
-/// The progress of writing a section of any topic. It is the `Machine::Walk` of the topic.
+/// The progress of a walk of any topic, such as the `Machine::Walk` of the topic.
 #[derive(Debug)]
-pub struct SectionWalk(Box<dyn Any>);
+pub struct AnyWalk(Box<dyn Any>);
 
 /// A section of a snapshot that is opened.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ impl SectionAt {
     }
 }
 
-impl SectionWalk {
+impl AnyWalk {
     pub(crate) fn new(walk: impl Any) -> Self {
         Self(Box::new(walk))
     }

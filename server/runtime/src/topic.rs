@@ -1,10 +1,12 @@
 //! A topic without the type of its machines.
 
-use crate::{CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, SectionWalk, Slots};
+use crate::{
+    AnyWalk, CheckCopy, Damage, Digest, Machine, NextId, NotRestated, Opened, SectionAt, Slots,
+};
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Batch;
-use muster_storage::TopicRules;
+use muster_codec::record_batch::{Batch, Producer};
 use muster_storage::snapshot::Part;
+use muster_storage::{LogPartition, ShardLog, TopicRules};
 use std::sync::Arc;
 
 /// The machines of one topic on a shard. The functions with the name of one of [`Machine`] call the
@@ -26,6 +28,20 @@ pub trait Topic {
 
     /// The first damage that was found: see [`Machine::damage`].
     fn damage(&self) -> Option<Damage>;
+
+    /// Appends about `count` further records of the state of a partition to a log again, each as an
+    /// operation: see [`Machine::restate`]. They are not applied, because the state has them.
+    /// `walk` is None at first. Returns false after the last record.
+    ///
+    /// # Errors
+    /// A part of the state in the snapshot is damaged, or a record is too large for the log.
+    fn restate(
+        &mut self,
+        index: u32,
+        walk: &mut Option<AnyWalk>,
+        count: usize,
+        to: (&mut ShardLog, i64),
+    ) -> Result<bool, NotRestated>;
 
     /// Compares the state that follows the last audited one: see [`Machine::audit_after`]. Begins
     /// again after the last state.
@@ -49,14 +65,14 @@ pub trait Topic {
     /// Calls [`Machine::begin_after`] of all machines.
     fn begin_after(&mut self, position: u64);
 
-    fn begin_section(&self, index: u32, section: u8, at: SectionAt) -> Option<SectionWalk>;
+    fn begin_section(&self, index: u32, section: u8, at: SectionAt) -> Option<AnyWalk>;
 
     /// # Errors
     /// See [`Machine::write_section`].
     fn write_section(
         &mut self,
         index: u32,
-        walk: &mut SectionWalk,
+        walk: &mut AnyWalk,
         at: SectionAt,
         bytes: usize,
         out: &mut Vec<u8>,
@@ -81,6 +97,22 @@ pub trait TopicSet {
 
     /// Calls all topics, in the order of their numbers.
     fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic));
+
+    /// The partition of the shard that follows another one, in the order of topics and indexes; the
+    /// first for None.
+    fn next(&mut self, after: Option<LogPartition>) -> Option<LogPartition> {
+        let rules = self.rules();
+        let first = || (rules.next(None), None);
+        let (mut number, mut index) =
+            after.map_or_else(first, |at| (Some(at.topic), Some(at.index)));
+        while let Some(topic) = number {
+            if let Some(index) = self.get(topic).and_then(|of| of.next(index)) {
+                return Some(LogPartition { topic, index });
+            }
+            (number, index) = (rules.next(Some(topic)), None);
+        }
+        None
+    }
 
     /// The first damage that was found in any topic.
     fn damage(&mut self) -> Option<Damage> {
@@ -112,6 +144,32 @@ impl<M: Machine> Topic for Slots<M> {
         Self::damage(self)
     }
 
+    fn restate(
+        &mut self,
+        index: u32,
+        walk: &mut Option<AnyWalk>,
+        count: usize,
+        (log, now): (&mut ShardLog, i64),
+    ) -> Result<bool, NotRestated> {
+        let (partition, mut appended) = (LogPartition { topic: M::RULE.number, index }, Ok(()));
+        let walk = walk.get_or_insert_with(|| AnyWalk::new(M::Restating::default())).of();
+        let restated = self.on(index, |machine, _| {
+            machine.restate(walk, count, &mut |producer, record| {
+                let position = match producer {
+                    None => log.append(partition, now, [record]),
+                    Some(Producer { id, epoch }) => {
+                        log.append_in_transaction(partition, now, (id, epoch), [record])
+                    }
+                };
+                if let Err(error) = position {
+                    appended = Err(error);
+                }
+            })
+        });
+        appended?;
+        Ok(restated?)
+    }
+
     fn audit(&mut self) -> Result<(), String> {
         Self::audit(self)
     }
@@ -138,14 +196,14 @@ impl<M: Machine> Topic for Slots<M> {
         self.each(|machine| machine.begin_after(position));
     }
 
-    fn begin_section(&self, index: u32, section: u8, at: SectionAt) -> Option<SectionWalk> {
-        self.of(index).begin_section(section, at).map(SectionWalk::new)
+    fn begin_section(&self, index: u32, section: u8, at: SectionAt) -> Option<AnyWalk> {
+        self.of(index).begin_section(section, at).map(AnyWalk::new)
     }
 
     fn write_section(
         &mut self,
         index: u32,
-        walk: &mut SectionWalk,
+        walk: &mut AnyWalk,
         at: SectionAt,
         bytes: usize,
         out: &mut Vec<u8>,

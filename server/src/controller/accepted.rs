@@ -4,7 +4,7 @@
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::topics::{self, InternalTopic};
-use muster_codec::record_batch::Batch;
+use muster_codec::record_batch::{Batch, Producer};
 use muster_codec::records::ClusterRecord;
 use muster_codec::{DecodeError, Reader};
 use muster_runtime::{
@@ -43,6 +43,8 @@ impl Machine for ImageMachine {
     type Held = Unlimited;
     /// The records are written at once.
     type Walk = ();
+    /// The records are passed at once.
+    type Restating = ();
     /// An image is not audited.
     type Place = ();
     type Shared = ();
@@ -85,6 +87,16 @@ impl Machine for ImageMachine {
     ) -> Result<Option<Part>, Damage> {
         let records = self.image.records(&self.config);
         Ok(Some(at.whole(out, |out| records.iter().for_each(|record| write_record(record, out)))))
+    }
+
+    fn restate(
+        &mut self,
+        (): &mut (),
+        _count: usize,
+        take: &mut dyn FnMut(Option<Producer>, &ClusterRecord<'_>),
+    ) -> Result<bool, Damage> {
+        self.image.records(&self.config).iter().for_each(|record| take(None, record));
+        Ok(false)
     }
 
     fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {
@@ -139,7 +151,7 @@ impl Accepted {
     }
 
     /// Ends the load: the log was replayed up to `position`. Returns the image.
-    pub(crate) fn loaded_at(mut self, position: u64) -> Arc<ClusterImage> {
+    pub(crate) fn loaded_at(&mut self, position: u64) -> Arc<ClusterImage> {
         self.machines.on(INDEX, |it, _| it.image.loaded_at(position));
         Arc::new(self.image().clone())
     }

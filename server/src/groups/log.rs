@@ -4,7 +4,6 @@ use super::Inputs;
 use super::clock::GroupClock;
 use super::counters::RecordCounters;
 use super::faults::faulty;
-use super::not_restated::NotRestated;
 use super::slots::{ListingOfSlots, Slots};
 use crate::clock::Times;
 use crate::placement::Slot;
@@ -19,7 +18,7 @@ use muster_coordinator::{
     WalkLimit, WalkProgress, operations,
 };
 use muster_faults::Fault;
-use muster_runtime::{LogCounters, LogNews, NotWritten, Runtime};
+use muster_runtime::{LogCounters, LogNews, NotRestated, NotWritten, Runtime, damaged};
 use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::{FileDone, FileOp, LogExtent, LogPartition, ShardLog};
 
@@ -312,7 +311,7 @@ impl GroupLog {
         let restated =
             slots.on(slot, |coordinator, _| coordinator.restate(walk, count, &mut append));
         appended?;
-        restated.map_err(|damage| NotRestated::Snapshot(damage.to_string()))
+        restated.map_err(|damage| NotRestated::Snapshot(damaged(damage)))
     }
 
     /// Takes back operations that the log refused: their groups return to their durable state.

@@ -7,7 +7,7 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{
-    Budget, Coordinator, EVENTS_MAX, Event, Held, NextGroup, Sample, SnapshotWalk,
+    Budget, Coordinator, EVENTS_MAX, Event, Held, NextGroup, Sample, SnapshotWalk, StateWalk,
 };
 use muster_runtime::{
     Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, Transactional, damaged,
@@ -80,6 +80,7 @@ impl Machine for GroupsMachine {
     type Record<'r> = GroupRecord<'r>;
     type Held = Held;
     type Walk = Walk;
+    type Restating = StateWalk;
     type Place = Arc<str>;
     type Shared = SharedByGroups;
 
@@ -152,6 +153,15 @@ impl Machine for GroupsMachine {
             self.in_snapshot.producers = opened.from;
             self.producers.open_snapshot(opened.bytes()?).map_err(damaged)
         }
+    }
+
+    fn restate(
+        &mut self,
+        walk: &mut StateWalk,
+        count: usize,
+        take: &mut dyn FnMut(Option<Producer>, &GroupRecord<'_>),
+    ) -> Result<bool, Damage> {
+        self.coordinator.restate(walk, count, take).map_err(damaged)
     }
 
     fn audit_after(&mut self, after: Option<&Arc<str>>) -> Option<Audited<Arc<str>>> {

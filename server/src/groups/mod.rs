@@ -34,7 +34,6 @@ mod faults;
 mod history;
 mod log;
 mod machine;
-mod not_restated;
 mod offset_producers;
 mod offset_questions;
 mod reads;

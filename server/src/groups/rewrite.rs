@@ -16,13 +16,13 @@
 
 use super::TurnEnd;
 use super::log::GroupLog;
-use super::not_restated::NotRestated;
 use crate::config::Config;
 use crate::placement::{Slot, TransactionsPartition};
 use crate::topics;
 use crate::trash;
 use muster_coordinator::StateWalk;
 use muster_counters::counters;
+use muster_runtime::NotRestated;
 use muster_shares::SharePartitionKey;
 use muster_storage::{Pace, ShardLog, Superseded};
 use std::path::PathBuf;
@@ -297,7 +297,7 @@ fn append_ids(
         last = Some(id.to_owned());
     }
     match turn.others.transactions().damage() {
-        Some(damage) => Err(NotRestated::Snapshot(damage.to_string())),
+        Some(damage) => Err(NotRestated::Snapshot(damage)),
         None => Ok(last.map_or_else(next, |last| Part::IdsOf(partition, Some(last)))),
     }
 }

@@ -18,22 +18,22 @@ use super::troubles::Troubles;
 use super::{Common, LoadError, Shard, Stopping};
 use crate::clock::{ClockWatch, Times};
 use crate::cluster::ClusterImage;
-use crate::config::compaction;
+use crate::config::{Config, compaction};
 use crate::controller::{Controller, ControllerRequests};
-use crate::groups::{Groups, Setup, Slots};
+use crate::groups::{Groups, Setup};
 use crate::logging::RequestErrors;
 use crate::long_requests::LongRequests;
 use crate::net::Clients;
 use crate::partitions::{Effects, Identity, Partitions};
 use crate::placement::CONTROLLER;
-use crate::shares::{Shares, SlotStates};
+use crate::shares::Shares;
 use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
-use crate::transactions::{Coordinators, Life, Transactions};
+use crate::transactions::{Life, Transactions};
 use crate::{topics, trash};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
-use muster_runtime::Replayed;
+use muster_runtime::{Replayed, TopicSet};
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
 use muster_storage::{Corruption, Cut, FileOp, LogConfig, Recovered, ShardLog};
@@ -46,9 +46,7 @@ use tracing::{info, warn};
 pub struct Loaded {
     number: u32,
     common: Common,
-    slots: Slots,
-    transactions: Coordinators,
-    shares: SlotStates,
+    topics: Internal,
     recovered: Recovered,
     /// On shard 0 only.
     image: Option<Arc<ClusterImage>>,
@@ -112,8 +110,8 @@ fn load_by(
     };
     let Start { load, mut recovered, .. } = start;
     let (snapshot, replayed) = (load.snapshot(), load.replayed());
-    let Internal { image, slots, transactions, mut shares } = load.topics;
-    shares.loaded();
+    let mut topics = load.topics;
+    topics.shares.loaded();
     let cluster = (number == CONTROLLER).then_some(topics::CLUSTER);
     recovered.skip_offsets(common.placement.log_partitions_of(number).chain(cluster));
     if let Some(known) = common.known_log(number).filter(|_| !accepts_loss) {
@@ -128,17 +126,15 @@ fn load_by(
         "shard {number} loaded its log up to operation {} in {} ms{}{}{}",
         recovered.position(),
         took.as_millis(),
-        counted("groups", slots.groups(), slots.unloaded_groups()),
+        counted("groups", topics.slots.groups(), topics.slots.unloaded_groups()),
         in_words(replayed),
-        counted("transactional ids", transactions.ids(), transactions.unloaded_ids()),
+        counted("transactional ids", topics.transactions.ids(), topics.transactions.unloaded_ids()),
     );
-    let image = image.map(|it| it.loaded_at(recovered.position()));
+    let image = topics.image.as_mut().map(|it| it.loaded_at(recovered.position()));
     Ok(Loaded {
         number,
         common: common.clone(),
-        slots,
-        transactions,
-        shares,
+        topics,
         recovered,
         image,
         snapshot,
@@ -215,13 +211,9 @@ impl Loaded {
         &self.recovered
     }
 
-    /// The parts of the state.
-    pub(crate) fn parts(&mut self) -> (&mut Slots, &Coordinators, &SlotStates) {
-        (&mut self.slots, &self.transactions, &self.shares)
-    }
-
-    pub(crate) fn common(&self) -> &Common {
-        &self.common
+    /// The state.
+    pub(crate) fn topics(&mut self) -> &mut dyn TopicSet {
+        &mut self.topics
     }
 
     /// Whether a snapshot was used.
@@ -232,9 +224,9 @@ impl Loaded {
     /// Loads all groups, for checks, and returns their durable state as the records that replay to
     /// it. None if a group of the snapshot is damaged.
     pub fn durable_records(&mut self) -> Option<Vec<GroupRecord<'_>>> {
-        self.slots.load_all();
-        let is_whole = self.slots.damage().is_none();
-        is_whole.then(|| self.slots.durable_records())
+        let slots = &mut self.topics.slots;
+        slots.load_all();
+        slots.damage().is_none().then(|| slots.durable_records())
     }
 
     /// The shard with the loaded state, and its first file operations.
@@ -253,9 +245,8 @@ impl Loaded {
         let (mut log, load_micros) = (self.take_log(block_bytes, ids.as_mut()), self.load_micros);
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
-        self.slots.configure(&config, None, &image);
-        let Times { now, wall, .. } = times;
-        self.slots.loaded(now, wall, &*image);
+        let topics = configured(self.topics, &config, &image, times);
+        let (Internal { slots, transactions, shares, .. }, now) = (topics, times.now);
         let mut partitions =
             Partitions::new(config.clone(), identity(&self.common, self.number, log.log_id()));
         let mut effects = Effects::default();
@@ -264,12 +255,12 @@ impl Loaded {
         let Common { may_have_lost_writes, life: number, config: ref common, .. } = self.common;
         let life = Life { number, may_have_lost_writes };
         let (number, placement) = (self.number, self.common.placement);
-        let transactions = Transactions::new(number, placement, self.transactions, life);
+        let transactions = Transactions::new(number, placement, transactions, life);
         let setup = Setup {
             shard: number,
             placement,
             config: Arc::clone(common),
-            slots: self.slots,
+            slots,
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
             damage,
@@ -297,7 +288,7 @@ impl Loaded {
                 self.number,
                 self.common.endpoints.clone(),
                 first_number(life.number),
-                self.shares,
+                shares,
                 &config,
             ),
             telemetry: Telemetry::new(&config, &image),
@@ -352,6 +343,18 @@ impl Loaded {
             ..LogConfig::with_segments(segment_bytes)
         }
     }
+}
+
+/// The machines, ready to serve.
+fn configured(
+    mut topics: Internal,
+    config: &Config,
+    image: &ClusterImage,
+    Times { now, wall, .. }: Times,
+) -> Internal {
+    topics.slots.configure(config, None, image);
+    topics.slots.loaded(now, wall, image);
+    topics
 }
 
 impl Shard {

@@ -3,7 +3,7 @@
 use super::copy::{SharesCopy, digest};
 use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Batch;
+use muster_codec::record_batch::{Batch, Producer};
 use muster_codec::records::ShareRecord;
 use muster_coordinator::Sample;
 use muster_runtime::{
@@ -46,6 +46,8 @@ impl Machine for StatesMachine {
     type Record<'r> = ShareRecord<'r>;
     type Held = Unlimited;
     type Walk = Walk;
+    /// The last share partition.
+    type Restating = Option<SharePartitionKey>;
     type Place = SharePartitionKey;
     type Shared = ();
 
@@ -96,6 +98,21 @@ impl Machine for StatesMachine {
         self.states.write_chunk(&mut walk.states, at.log_end, bytes, out);
         walk.part = walk.part.followed_by(&out[from..]);
         Ok(walk.states.is_complete().then_some(walk.part))
+    }
+
+    fn restate(
+        &mut self,
+        after: &mut Option<SharePartitionKey>,
+        count: usize,
+        take: &mut dyn FnMut(Option<Producer>, &ShareRecord<'_>),
+    ) -> Result<bool, Damage> {
+        let mut last = None;
+        for (key, record) in self.states.restated_after(after.as_ref()).take(count) {
+            take(None, &record);
+            last = Some(key.clone());
+        }
+        *after = last;
+        Ok(after.is_some())
     }
 
     fn audit_after(

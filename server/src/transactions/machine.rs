@@ -3,7 +3,7 @@
 use super::copy::{IdsCopy, digest};
 use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Batch;
+use muster_codec::record_batch::{Batch, Producer};
 use muster_codec::records::TransactionRecord;
 use muster_coordinator::Sample;
 use muster_faults::Fault;
@@ -34,6 +34,8 @@ impl Machine for IdsMachine {
     type Record<'r> = TransactionRecord<'r>;
     type Held = Held;
     type Walk = IdsWalk;
+    /// The last id.
+    type Restating = Option<String>;
     type Place = Arc<str>;
     type Shared = ();
 
@@ -88,6 +90,23 @@ impl Machine for IdsMachine {
         self.in_snapshot = from;
         let opened = self.coordinator.open_snapshot(Arc::clone(file), part.range(), part.crc, from);
         opened.map_err(damaged)
+    }
+
+    fn restate(
+        &mut self,
+        after: &mut Option<String>,
+        count: usize,
+        take: &mut dyn FnMut(Option<Producer>, &TransactionRecord<'_>),
+    ) -> Result<bool, Damage> {
+        let mut last = None;
+        for id in self.coordinator.ids_after(after.as_deref()).take(count) {
+            if let Ok(Some(record)) = self.coordinator.record(id, usize::MAX) {
+                take(None, &record);
+            }
+            last = Some(id.to_owned());
+        }
+        *after = last;
+        self.damage().map_or(Ok(after.is_some()), Err)
     }
 
     fn audit_after(&mut self, after: Option<&Arc<str>>) -> Option<Audited<Arc<str>>> {

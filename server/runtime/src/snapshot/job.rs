@@ -1,6 +1,6 @@
 //! A snapshot that is being written: its parts in order, some of a part at a time.
 
-use crate::{Damage, SectionAt, SectionWalk, Topic, TopicSet};
+use crate::{AnyWalk, Damage, SectionAt, Topic, TopicSet};
 use muster_storage::snapshot::{Part, SectionRow, SnapshotHeader, SnapshotWriter};
 use muster_storage::{LogPartition, SegmentWalk, ShardLog};
 
@@ -22,7 +22,7 @@ enum Stage {
     /// The section that follows the last one, or the table after all sections.
     Next,
     /// A section of which a part is written.
-    Section(SectionRow, SectionWalk),
+    Section(SectionRow, AnyWalk),
     Segments(SegmentWalk),
 }
 
@@ -66,7 +66,7 @@ impl Job {
         &mut self,
         topics: &mut dyn TopicSet,
         log: &ShardLog,
-        (mut row, mut walk): (SectionRow, SectionWalk),
+        (mut row, mut walk): (SectionRow, AnyWalk),
         writer: &mut SnapshotWriter,
     ) -> Result<Stage, Damage> {
         let at = place(log, row.topic, row.index, writer);
@@ -90,7 +90,7 @@ fn begin_next(
     log: &ShardLog,
     after: Option<&SectionRow>,
     writer: &SnapshotWriter,
-) -> Option<(SectionRow, SectionWalk)> {
+) -> Option<(SectionRow, AnyWalk)> {
     let mut number = after.map_or_else(|| log.topics().next(None), |row| Some(row.topic));
     while let Some(topic) = number {
         let of_topic = after.filter(|row| row.topic == topic);
@@ -110,7 +110,7 @@ fn begin_in(
     log: &ShardLog,
     after: Option<&SectionRow>,
     writer: &SnapshotWriter,
-) -> Option<(SectionRow, SectionWalk)> {
+) -> Option<(SectionRow, AnyWalk)> {
     let (mut next, mut first) = match after {
         Some(row) => (Some(row.index), row.section + 1),
         None => (of.next(None), 0),

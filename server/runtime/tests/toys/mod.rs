@@ -98,6 +98,8 @@ impl Machine for Sum {
     type Record<'r> = Record<'r>;
     type Held = i64;
     type Walk = Walk;
+    /// The records that were passed.
+    type Restating = i64;
     type Place = i64;
     type Shared = u32;
 
@@ -175,6 +177,23 @@ impl Machine for Sum {
         Ok(())
     }
 
+    /// A record of the sum, and an empty one for each other record.
+    fn restate(
+        &mut self,
+        passed: &mut i64,
+        count: usize,
+        take: &mut dyn FnMut(Option<Producer>, &Record<'_>),
+    ) -> Result<bool, Damage> {
+        if let Some(damage) = self.damage() {
+            return Err(damage);
+        }
+        for _ in 0..count.min((self.records - *passed) as usize) {
+            take(None, &record(if *passed == 0 { self.sum as usize } else { 0 }));
+            *passed += 1;
+        }
+        Ok(*passed < self.records)
+    }
+
     /// Each record is a state. The state that makes the sum odd is wrong.
     fn audit_after(&mut self, after: Option<&i64>) -> Option<Audited<i64>> {
         let next = after.map_or(1, |after| after + 1);
@@ -205,6 +224,7 @@ impl Machine for Tally {
     type Record<'r> = Record<'r>;
     type Held = i64;
     type Walk = ();
+    type Restating = ();
     type Place = ();
     type Shared = ();
 
@@ -258,6 +278,21 @@ impl Machine for Tally {
         let pending = self.pending.iter().flat_map(|(producer, sum)| [*producer, *sum]);
         let numbers = [self.sum].into_iter().chain(pending);
         Ok(Some(at.whole(out, |out| numbers.for_each(|it| out.extend(it.to_be_bytes())))))
+    }
+
+    fn restate(
+        &mut self,
+        (): &mut (),
+        _count: usize,
+        take: &mut dyn FnMut(Option<Producer>, &Record<'_>),
+    ) -> Result<bool, Damage> {
+        if self.sum > 0 {
+            take(None, &record(self.sum as usize));
+        }
+        for (id, sum) in &self.pending {
+            take(Some(Producer { id: *id, epoch: 0 }), &record(*sum as usize));
+        }
+        Ok(false)
     }
 
     fn copy(&self, _salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>> {

@@ -1,14 +1,23 @@
 //! The reason why a state cannot be written to the log again.
 
+use crate::Damage;
 use muster_storage::AppendError;
 use std::fmt;
 
 /// The reason why a state cannot be written to the log again.
 #[derive(Debug)]
-pub(super) enum NotRestated {
+pub enum NotRestated {
     Append(AppendError),
-    /// A group or transactional id in the snapshot is damaged, too.
-    Snapshot(String),
+    /// A part of the state in the snapshot is damaged, too.
+    Snapshot(Damage),
+}
+
+impl std::error::Error for NotRestated {}
+
+impl From<Damage> for NotRestated {
+    fn from(damage: Damage) -> Self {
+        Self::Snapshot(damage)
+    }
 }
 
 impl From<AppendError> for NotRestated {
