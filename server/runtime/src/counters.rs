@@ -1,4 +1,4 @@
-//! The numbers of a shard's log, of its snapshots and of its check.
+//! The numbers of a shard's log, of its snapshots, its check and its rewrites.
 
 use muster_counters::{Histogram, counters};
 
@@ -46,5 +46,18 @@ counters! {
         read_bytes: u64 = Counter of Bytes,
         /// Passes in which each file of the log was checked by its name.
         file_rounds: u64 = Counter of Count,
+    }
+}
+
+counters! {
+    /// Damage of a shard's log, and what became of it.
+    #[derive(Copy)]
+    pub struct RewriteCounters in "log" {
+        /// Times that damage was found in the log of a running shard, or at its start.
+        damage_found: u64 = Counter of Count,
+        /// Times that the log was rewritten from memory.
+        rewritten: u64 = Counter of Count,
+        /// 1 while the log is damaged: until it is rewritten.
+        damaged: u64 = Gauge of Count,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a running shard appends records of internal topics only here. Each operation is
 //! applied to the machine of its partition at once. The only exception are records of a state that
-//! the machine already has ([`Runtime::restate`]).
+//! the machine already has ([`Topic::restate`](crate::Topic::restate)).
 
 use crate::flush_clock::FlushClock;
 use crate::{LogCounters, Machine, Slots, Transactional};
@@ -51,7 +51,7 @@ impl Runtime {
         &self.log
     }
 
-    /// The log, for work that appends nothing.
+    /// The log, for work that appends nothing new.
     pub fn log_mut(&mut self) -> &mut ShardLog {
         &mut self.log
     }
@@ -152,22 +152,6 @@ impl Runtime {
         position
     }
 
-    /// Appends a record of a partition's state again, as an operation. It is not applied.
-    ///
-    /// # Errors
-    /// The record is too large for the log.
-    pub fn restate(
-        &mut self,
-        partition: LogPartition,
-        now: i64,
-        producer: Option<Producer>,
-        record: &impl WriteRecord,
-    ) -> Result<(), AppendError> {
-        self.write(partition, now, producer, [record])?;
-        self.linger.begin();
-        Ok(())
-    }
-
     fn write<R: WriteRecord>(
         &mut self,
         partition: LogPartition,
@@ -181,6 +165,11 @@ impl Runtime {
                 self.log.append_in_transaction(partition, now, (id, epoch), records)
             }
         }
+    }
+
+    /// Begins to measure the linger time of records that were appended to [`Self::log_mut`].
+    pub(crate) fn appended(&mut self) {
+        self.linger.begin();
     }
 
     /// Begins to measure the linger time, only for operations of topics that linger.

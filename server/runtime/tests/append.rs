@@ -7,7 +7,7 @@ mod toys;
 use muster_codec::Wall;
 use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
 use muster_counters::Walk;
-use muster_runtime::{Machine, Runtime, Slots};
+use muster_runtime::{Machine, Runtime, Slots, Topic};
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{AppendError, LogConfig, LogPartition, Recovered, Recovery, ShardLog};
 use std::path::Path;
@@ -154,9 +154,10 @@ fn a_transaction_counts_from_its_marker_on() {
 #[test]
 fn a_record_of_the_state_is_written_again_but_not_applied() {
     let mut world = World::new();
-    let partition = LogPartition { topic: Sum::RULE.number, index: 2 };
-    world.runtime.restate(partition, NOW, None, &record(3)).unwrap();
-    assert_eq!(world.sums.of(2).sum, 0);
+    world.sums.on(2, |sum, _| (sum.sum, sum.records) = (3, 1));
+    let World { runtime, sums, .. } = &mut world;
+    let has_more = sums.restate(2, &mut None, 10, (runtime.log_mut(), NOW)).unwrap();
+    assert_eq!((has_more, sums.of(2).sum), (false, 3));
     world.flush();
     assert_eq!(world.loaded().0.of(2).sum, 3);
 }

@@ -10,7 +10,7 @@ pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
     LogGauges::METRICS,
     muster_runtime::SnapshotCounters::METRICS,
     muster_runtime::CheckCounters::METRICS,
-    super::rewrite::RewriteCounters::METRICS,
+    muster_runtime::RewriteCounters::METRICS,
     super::events::RebalanceCounters::METRICS,
     super::events::RebalanceGauges::METRICS,
 ];

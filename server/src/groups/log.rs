@@ -14,11 +14,11 @@ use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
-    Caller, Context, Coordinator, DeletedTopic, Output, Producer, Refusal, StateCall, StateWalk,
-    WalkLimit, WalkProgress, operations,
+    Caller, Context, Coordinator, DeletedTopic, Output, Producer, Refusal, StateCall, WalkLimit,
+    WalkProgress, operations,
 };
 use muster_faults::Fault;
-use muster_runtime::{LogCounters, LogNews, NotRestated, NotWritten, Runtime, damaged};
+use muster_runtime::{LogCounters, LogNews, NotWritten, Runtime};
 use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::{FileDone, FileOp, LogExtent, LogPartition, ShardLog};
 
@@ -134,6 +134,11 @@ impl GroupLog {
     /// The coordinators and the log, for work that writes no records.
     pub(super) fn parts(&mut self) -> (&mut Slots, &mut ShardLog) {
         (&mut self.slots, self.runtime.log_mut())
+    }
+
+    /// The coordinators, and the runtime of all topics.
+    pub(super) fn with_runtime(&mut self) -> (&mut Slots, &mut Runtime) {
+        (&mut self.slots, &mut self.runtime)
     }
 
     /// The position of a slot's last operation.
@@ -287,31 +292,6 @@ impl GroupLog {
     ) -> u64 {
         self.counters.records += 1;
         self.slots.end_transaction(&mut self.runtime, slot, now, producer, marker)
-    }
-
-    /// Appends about `count` further records of a slot's state again, each as an operation. They
-    /// are not replayed, because the state already contains them. Returns false after the last.
-    ///
-    /// # Errors
-    /// A group in the snapshot is damaged, or a record is too large for the log.
-    pub(super) fn restate(
-        &mut self,
-        slot: Slot,
-        now: i64,
-        walk: &mut StateWalk,
-        count: usize,
-    ) -> Result<bool, NotRestated> {
-        let Self { slots, runtime, .. } = self;
-        let (partition, mut appended) = (slot.log_partition(), Ok(()));
-        let mut append = |producer: Option<Producer>, record: &GroupRecord<'_>| {
-            if let Err(error) = runtime.restate(partition, now, producer, record) {
-                appended = Err(error);
-            }
-        };
-        let restated =
-            slots.on(slot, |coordinator, _| coordinator.restate(walk, count, &mut append));
-        appended?;
-        restated.map_err(|damage| NotRestated::Snapshot(damaged(damage)))
     }
 
     /// Takes back operations that the log refused: their groups return to their durable state.

@@ -39,7 +39,6 @@ mod offset_questions;
 mod reads;
 mod requests;
 mod reset;
-mod rewrite;
 mod slots;
 #[cfg(test)]
 mod test_access;
@@ -54,7 +53,7 @@ pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
 pub(crate) use transactions::Marked;
-pub(crate) use turn::{Inputs, OtherTopics, ShareStates, TransactionCoordinators, TurnEnd};
+pub(crate) use turn::{Inputs, TurnEnd};
 
 use crate::clock::{Times, earliest};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, TOPIC_RESOURCE};
@@ -65,21 +64,21 @@ use crate::net::Reply;
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use crate::topics::{self, InternalTopic};
+use crate::trash;
 use deleted_topics::DeletedTopics;
 use events::GroupEvents;
 use log::GroupLog;
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
 use muster_runtime::{
-    Audit, CheckConfig, CheckNames, LogCheck, LogNews, Runtime, Snapshots, SnapshotsDue, TopicSet,
-    Turn,
+    Audit, CheckConfig, CheckNames, LogCheck, LogNews, Rewrite, RewriteConfig, Runtime, Snapshots,
+    SnapshotsDue, TopicSet, Turn,
 };
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
 use requests::LateAnswer;
-use rewrite::Rewrite;
 use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
@@ -160,7 +159,7 @@ impl Groups {
     pub(crate) fn new(setup: Setup, config: &Config, now: i64) -> Self {
         let Setup { shard, placement, config: common, slots, mut log, cut_bytes, .. } = setup;
         setup.snapshot.0.iter().for_each(|snapshot| log.keep_markers_after(snapshot.from));
-        let mut rewrite = Rewrite::new(shard, Arc::clone(&common));
+        let mut rewrite = Rewrite::new(RewriteConfig { shard, place_of: trash::place_of });
         setup.damage.iter().for_each(|what| rewrite.begin(what));
         let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
         let partitions = placement.log_partitions_of(shard).collect();
@@ -354,7 +353,7 @@ impl Groups {
     pub(crate) fn find_faults(
         &mut self,
         now: i64,
-        others: &mut dyn OtherTopics,
+        others: &mut dyn TopicSet,
         out: &mut Vec<Command>,
     ) -> bool {
         let topics = &mut AllTopics { slots: self.log.parts().0, others };
@@ -405,8 +404,11 @@ impl Groups {
     }
 
     /// Polls the log, and continues or begins its rewrite.
-    fn poll_log(&mut self, turn: &TurnEnd<'_>) {
-        let is_due = self.rewrite.turn(&mut self.log, turn);
+    fn poll_log(&mut self, turn: &mut TurnEnd<'_>) {
+        let end = Turn { now: turn.now, is_stopping: turn.is_stopping };
+        let (slots, runtime) = self.log.with_runtime();
+        let topics = &mut AllTopics { slots, others: turn.others };
+        let is_due = self.rewrite.turn(runtime, topics, end);
         if is_due && !Fault::UnwrittenSnapshot.is_injected() {
             self.snapshots.want();
         }

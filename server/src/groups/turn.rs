@@ -6,10 +6,9 @@ use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::logging::RequestErrors;
 use crate::net::Connections;
-use crate::placement::{Slot, TransactionsPartition};
 use crate::topics::{self, InternalTopic};
 use muster_coordinator::Ids;
-use muster_runtime::{Damage, Topic, TopicSet};
+use muster_runtime::{Topic, TopicSet};
 use muster_storage::TopicRules;
 
 /// The inputs of a call to a coordinator.
@@ -32,25 +31,15 @@ impl Inputs<'_> {
 pub(crate) struct TurnEnd<'t> {
     pub(crate) now: i64,
     pub(crate) is_stopping: bool,
-    pub(crate) others: &'t mut dyn OtherTopics,
+    /// The internal topics beside the groups.
+    pub(crate) others: &'t mut dyn TopicSet,
     pub(crate) connections: &'t Connections,
-}
-
-/// The internal topics beside the groups, whose records are in the same log. As a [`TopicSet`] it
-/// has these topics only.
-pub(crate) trait OtherTopics: TopicSet {
-    /// On the controller, the image with all changes that the log has accepted.
-    fn image(&self) -> Option<&ClusterImage>;
-
-    fn transactions(&self) -> &dyn TransactionCoordinators;
-
-    fn shares(&self) -> &dyn ShareStates;
 }
 
 /// All topics of a shard.
 pub(super) struct AllTopics<'t> {
     pub(super) slots: &'t mut Slots,
-    pub(super) others: &'t mut dyn OtherTopics,
+    pub(super) others: &'t mut dyn TopicSet,
 }
 
 impl TopicSet for AllTopics<'_> {
@@ -70,28 +59,4 @@ impl TopicSet for AllTopics<'_> {
         act(self.slots.topic());
         self.others.each(act);
     }
-}
-
-/// The coordinators of transactions of a shard, whose records are in the same log.
-pub(crate) trait TransactionCoordinators {
-    /// The partition with transactional ids that follows another one; the first for None.
-    fn next_with_ids(
-        &self,
-        partition: Option<TransactionsPartition>,
-    ) -> Option<TransactionsPartition>;
-
-    /// The coordinator of a partition that the shard leads.
-    fn coordinator(
-        &self,
-        partition: TransactionsPartition,
-    ) -> Option<&muster_transactions::Coordinator>;
-
-    /// The damage found in the snapshot since it was opened.
-    fn damage(&self) -> Option<Damage>;
-}
-
-/// The states of share partitions of a shard, whose records are in the same log.
-pub(crate) trait ShareStates {
-    /// The states of a slot; None if another shard leads the slot.
-    fn states(&self, slot: Slot) -> Option<&muster_shares::States>;
 }

@@ -2,7 +2,6 @@
 
 use super::{Shard, Stopping};
 use crate::cluster::ClusterImage;
-use crate::groups::TransactionCoordinators;
 use crate::limit_gauges::LimitGauges;
 use crate::net::{Account, ConnectionId, Connections};
 use crate::placement::{CONTROLLER, Slot};

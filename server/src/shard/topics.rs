@@ -4,7 +4,7 @@
 use super::Common;
 use crate::cluster::ClusterImage;
 use crate::controller::{Accepted, Controller};
-use crate::groups::{OtherTopics, ShareStates, Slots, TransactionCoordinators};
+use crate::groups::Slots;
 use crate::placement::CONTROLLER;
 use crate::shares::{Shares, SlotStates};
 use crate::topics::{self, InternalTopic};
@@ -82,19 +82,5 @@ impl TopicSet for Others<'_> {
         act(self.transactions.topic());
         act(self.shares.states_mut().topic());
         self.controller.iter_mut().for_each(|it| act(it.topic()));
-    }
-}
-
-impl OtherTopics for Others<'_> {
-    fn image(&self) -> Option<&ClusterImage> {
-        self.controller.as_ref().map(Controller::accepted)
-    }
-
-    fn transactions(&self) -> &dyn TransactionCoordinators {
-        self.transactions.coordinators()
-    }
-
-    fn shares(&self) -> &dyn ShareStates {
-        self.shares.states()
     }
 }

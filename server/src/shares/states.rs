@@ -7,7 +7,7 @@ use super::opening::topic_partition;
 use super::partition_id;
 use crate::clock::Times;
 use crate::config::Config;
-use crate::groups::{Groups, ShareStates};
+use crate::groups::Groups;
 use crate::partitions::{PartitionId, Partitions};
 use crate::placement::{Placement, Slot};
 use muster_codec::records::ShareRecord;
@@ -113,11 +113,5 @@ impl SlotStates {
     ) -> Result<u64, AppendError> {
         let appended = log.runtime().append(&mut self.machines, slot.0, now, [records]);
         appended.map_err(|refused| refused.error)
-    }
-}
-
-impl ShareStates for SlotStates {
-    fn states(&self, slot: Slot) -> Option<&States> {
-        self.of(slot)
     }
 }

@@ -6,7 +6,6 @@ use super::limits::{ID_BYTES_MAX, ID_SHARE, IDS_MAX};
 use super::machine::IdsMachine;
 use super::topics::TopicsOf;
 use crate::config::Config;
-use crate::groups::TransactionCoordinators;
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::limit_refusals::Refused;
 use crate::placement::{Placement, TransactionsPartition};
@@ -64,6 +63,11 @@ impl Coordinators {
     /// The coordinator of a partition; None if another shard leads the partition.
     pub(super) fn of(&self, partition: TransactionsPartition) -> Option<&Coordinator> {
         self.machines.get(partition.0).map(|it| &it.coordinator)
+    }
+
+    /// Damage of the snapshot that a coordinator has found.
+    pub(crate) fn damage(&self) -> Option<Damage> {
+        self.machines.damage()
     }
 
     /// The coordinators, in the order of their partitions.
@@ -173,24 +177,6 @@ impl Coordinators {
             gate.refused.take().into_iter().for_each(|refused| refused.log(now, errors));
             result
         })
-    }
-}
-
-impl TransactionCoordinators for Coordinators {
-    fn next_with_ids(
-        &self,
-        partition: Option<TransactionsPartition>,
-    ) -> Option<TransactionsPartition> {
-        let next = self.machines.next_with(partition.map(|it| it.0), |held| held.ids > 0);
-        next.map(TransactionsPartition)
-    }
-
-    fn coordinator(&self, partition: TransactionsPartition) -> Option<&Coordinator> {
-        self.of(partition)
-    }
-
-    fn damage(&self) -> Option<Damage> {
-        self.machines.damage()
     }
 }
 
