@@ -1,6 +1,7 @@
 //! The reasons why a shard cannot start, each with a remedy.
 
 use muster_codec::DecodeError;
+use muster_storage::snapshot::SNAPSHOT_VERSION;
 use muster_storage::{Corruption, Cut, Recovered};
 use std::fmt;
 use std::io;
@@ -16,6 +17,8 @@ pub enum LoadError {
     Corruption {
         directory: PathBuf,
         corruption: Corruption,
+        /// The format of the snapshot beside the log, if this version does not read it.
+        unread: Option<u16>,
     },
     /// A record that this version cannot decode, because a later version wrote it.
     Record {
@@ -67,6 +70,15 @@ impl LoadError {
         Self::Short { directory, position, place, end, when }
     }
 
+    /// Adds the format of a snapshot that this version does not read. The snapshot may have what is
+    /// damaged.
+    pub(super) fn beside_unread(mut self, format: Option<u16>) -> Self {
+        if let Self::Corruption { unread, .. } = &mut self {
+            *unread = format;
+        }
+        self
+    }
+
     /// Whether the directory is damaged or incomplete.
     pub fn is_damage(&self) -> bool {
         !matches!(self, Self::Io { .. })
@@ -77,9 +89,15 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, error } => write!(f, "could not read {}: {error}", path.display()),
-            Self::Corruption { directory, corruption } => {
+            Self::Corruption { directory, corruption, unread: None } => {
                 write!(f, "{}: {corruption}. {RECOVER}", directory.display())
             }
+            Self::Corruption { directory, corruption, unread: Some(format) } => write!(
+                f,
+                "{}: {corruption}. {}. If that version does not start either: {RECOVER}",
+                directory.display(),
+                start_writer(*format)
+            ),
             Self::Record { directory, error } => {
                 write!(
                     f,
@@ -113,6 +131,15 @@ impl fmt::Display for LoadError {
             ),
         }
     }
+}
+
+/// The remedy for a damaged log beside a snapshot of another format.
+pub fn start_writer(format: u16) -> String {
+    format!(
+        "The snapshot beside the log may have what is damaged, but its format is {format}, and \
+         this version reads {SNAPSHOT_VERSION}. Start the version that wrote the snapshot first: \
+         if the snapshot has all, that version rewrites the log"
+    )
 }
 
 /// The remedy for a damaged log.

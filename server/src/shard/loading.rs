@@ -12,7 +12,7 @@ use super::names::{
     FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_CHECK, LOG_TOKENS, PARTITION_TOKENS, SNAPSHOT_FILE,
     SNAPSHOT_TOKEN,
 };
-use super::start::{Start, Unusable, open_snapshot, replay_log};
+use super::start::{Start, Unusable, open_snapshot, replay_log, unread_snapshot};
 use super::topics::Internal;
 use super::troubles::Troubles;
 use super::{Common, LoadError, Shard, Stopping};
@@ -104,7 +104,8 @@ fn load_by(
         Err(Unusable::Snapshot(why)) => {
             let path = directory.join(SNAPSHOT_FILE_NAME);
             warn!("{} is not used, the log is replayed: {why}", path.display());
-            replay_log(&directory, new())?
+            let unread = unread_snapshot(&directory);
+            replay_log(&directory, new()).map_err(|error| error.beside_unread(unread))?
         }
         Err(Unusable::Log(error)) => return Err(error),
     };

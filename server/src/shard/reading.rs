@@ -62,7 +62,7 @@ pub(super) fn read_segments(
         }
         file.read_to_end(&mut bytes).map_err(|error| failed(&path, error))?;
         recovery.segment(sequence, &bytes, &mut replay).map_err(|corruption| {
-            LoadError::Corruption { directory: directory.to_owned(), corruption }
+            LoadError::Corruption { directory: directory.to_owned(), corruption, unread: None }
         })?;
     }
     Ok(recovery.finish())

@@ -9,11 +9,15 @@ use crate::topics;
 use muster_coordinator::SnapshotBytes;
 use muster_faults::Fault;
 use muster_runtime::Load;
-use muster_storage::snapshot::{SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader};
+use muster_storage::snapshot::{
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SNAPSHOT_HEADER_BYTES, Snapshot,
+    SnapshotHeader, SnapshotRefusal,
+};
 use muster_storage::{Recovered, Recovery};
 use muster_uring::MappedFile;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -114,6 +118,17 @@ pub(super) fn open_snapshot(
         opened => opened.map_err(unusable)?,
     };
     Start::of_snapshot(Arc::new(file), common, number).map(Some)
+}
+
+/// The format of the snapshot in a directory, if this version does not read it.
+pub fn unread_snapshot(directory: &Path) -> Option<u16> {
+    let mut head = Vec::new();
+    let file = File::open(directory.join(SNAPSHOT_FILE_NAME)).ok()?;
+    file.take(SNAPSHOT_HEADER_BYTES as u64).read_to_end(&mut head).ok()?;
+    match Snapshot::open(&head) {
+        Err(SnapshotRefusal::Version(format)) => Some(format),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// The groups that startup would produce from a snapshot and the log after it, all loaded. Changes

@@ -13,6 +13,7 @@ use muster::reshard::append;
 use muster::restate::write_state;
 use muster::shard::{
     KnownLog, LoadError, LogSizes, load, log_directory, read_log, salvage, salvage_log,
+    start_writer, unread_snapshot,
 };
 use muster::trash;
 use muster_coordinator::Ids;
@@ -32,6 +33,8 @@ pub(super) struct FoundLog {
     /// snapshot.
     end: u64,
     snapshot: SnapshotState,
+    /// The format of the snapshot, if this version does not read it.
+    unread: Option<u16>,
 }
 
 /// The state of the snapshot beside a log.
@@ -86,7 +89,8 @@ impl FoundLog {
             Some(_) | None => SnapshotState::Unneeded,
         };
         let newest = if let SnapshotState::Newer { newest } = snapshot { newest } else { 0 };
-        Ok(Self { number, name, state, end: known.end.max(newest), snapshot })
+        let unread = unread_snapshot(&data.join(&name));
+        Ok(Self { number, name, state, end: known.end.max(newest), snapshot, unread })
     }
 
     /// Describes damage that loses nothing.
@@ -113,7 +117,11 @@ impl FoundLog {
             LogState::Missing => "it is missing".to_owned(),
             LogState::Other { id } => format!("it is another log, with id {id:016x}"),
         };
-        Some(format!("LOST {name}: {what}. {}", self.lost()))
+        let lost = format!("LOST {name}: {what}. {}", self.lost());
+        Some(match (self.unread, &self.state) {
+            (Some(format), LogState::Damaged { .. }) => format!("{lost}. {}", start_writer(format)),
+            _ => lost,
+        })
     }
 
     fn lost(&self) -> String {

@@ -38,7 +38,7 @@ pub(super) fn verify(
             note_cut(&files, &recovered, report)?;
             Some(recovered)
         }
-        Err(LoadError::Corruption { directory, corruption }) => {
+        Err(LoadError::Corruption { directory, corruption, .. }) => {
             report.damage(&located(&files, &directory, &corruption)?)?;
             None
         }

@@ -1,7 +1,7 @@
 //! Snapshots of a shard that stops.
 
 use super::world::{World, commit};
-use crate::shard::{Event, Message};
+use crate::shard::{Event, Message, load};
 use crate::topics::InternalTopic;
 use muster_codec::messages::ListTransactionsRequest;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot};
@@ -104,4 +104,23 @@ fn a_shard_whose_unloaded_ids_are_damaged_fails_and_reads_its_log() {
     assert!(!path.exists(), "it is put aside");
     world.restart();
     assert_eq!((listed(&mut world), unloaded_ids(&world)), (IDS as usize, 0));
+}
+
+#[test]
+fn a_damaged_log_beside_a_snapshot_of_another_format_names_the_version_that_wrote_it() {
+    let (world, data) = (stopped(&[]), "../..");
+    let path = world.path(SNAPSHOT_FILE_NAME);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4..6].copy_from_slice(&8u16.to_be_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    assert!(load(&world.path(data), &world.common, 0).is_ok(), "the log has all");
+    let segment = world.path("00000000000000000001.log");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[5_000] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let refused = || load(&world.path(data), &world.common, 0).err().unwrap().to_string();
+    let cure = "its format is 8, and this version reads 9. Start the version that wrote";
+    assert!(refused().contains(cure), "{}", refused());
+    std::fs::remove_file(path).unwrap();
+    assert!(!refused().contains("snapshot"), "{}", refused());
 }
