@@ -22,7 +22,7 @@ mod topic;
 mod turn;
 
 pub use audit::Audit;
-pub use check::{CheckConfig, CheckNames, LogCheck};
+pub use check::{CheckConfig, CheckNames, Difference, LogCheck, differences};
 pub use check_copy::{CheckCopy, Digest, NextId};
 pub use counters::{CheckCounters, LogCounters, RewriteCounters, SnapshotCounters};
 pub use damage::{Damage, damaged};

@@ -5,7 +5,7 @@
 mod toys;
 
 use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
-use muster_runtime::{CheckConfig, CheckNames, LogCheck, Runtime, Turn};
+use muster_runtime::{CheckConfig, CheckNames, Difference, LogCheck, Runtime, Turn, differences};
 use muster_storage::{
     FileDone, FileId, FileOp, FileToken, LogConfig, LogPartition, Recovered, ShardLog,
 };
@@ -172,4 +172,19 @@ fn records_of_machines_without_a_copy_are_read_too() {
     assert!(damage.starts_with("partition ") && damage.contains(" after offset "), "{damage}");
     world.check.log_rewritten(world.now);
     assert!(!world.check.is_broken());
+}
+
+#[test]
+fn the_ids_whose_states_differ_between_two_sets_are_named() {
+    let (mut one, mut other) = (Toys::new(), Toys::new());
+    assert_eq!(differences(&mut one, &mut other), []);
+    one.tallies.on(5, |tally, _| tally.sum = 4);
+    other.tallies.on(6, |tally, _| tally.pending = [(7, 1)].into());
+    other.sums.on(6, |sum, _| sum.sum = 1);
+    let of = |index, id: &str| Difference {
+        partition: LogPartition { topic: 0, index },
+        noun: "tally",
+        id: id.into(),
+    };
+    assert_eq!(differences(&mut one, &mut other), [of(5, "sum"), of(6, "pending")]);
 }

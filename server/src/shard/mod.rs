@@ -42,7 +42,7 @@ pub use known_log::KnownLog;
 pub use load_error::{LoadError, start_writer};
 pub use loading::{Loaded, load, log_directory, salvage};
 pub use reading::{read_known_log, read_log, salvage_log};
-pub use start::{groups_of_snapshot, unread_snapshot};
+pub use start::{Compared, compare_snapshot, unread_snapshot};
 
 pub use crate::config::ListenerIndex;
 use crate::disk_space::DiskSpace;

@@ -4,11 +4,10 @@
 use super::reading::read_segments;
 use super::topics::Internal;
 use super::{Common, KnownLog, LoadError};
-use crate::groups::Slots;
-use crate::topics;
+use crate::topics::{self, name_of};
 use muster_coordinator::SnapshotBytes;
 use muster_faults::Fault;
-use muster_runtime::Load;
+use muster_runtime::{Difference, Load, TopicSet, differences};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SNAPSHOT_HEADER_BYTES, Snapshot,
     SnapshotHeader, SnapshotRefusal,
@@ -131,28 +130,45 @@ pub fn unread_snapshot(directory: &Path) -> Option<u16> {
     }
 }
 
-/// The groups that startup would produce from a snapshot and the log after it, all loaded. Changes
-/// nothing.
+/// The comparison of a snapshot with the log beside it.
+pub struct Compared {
+    /// The number of groups in the snapshot and the log after it.
+    pub groups: usize,
+    /// Descriptions of what differs from the records of the whole log.
+    pub differences: Vec<String>,
+}
+
+/// Compares the state that startup would make from a snapshot and the log after it with the state
+/// that the whole log makes. Changes nothing.
 ///
 /// # Errors
 /// The reason why the snapshot would not be used, or would be found damaged later.
-pub fn groups_of_snapshot(
+pub fn compare_snapshot(
     directory: &Path,
     bytes: Vec<u8>,
     common: &Common,
     number: u32,
-) -> Result<Slots, String> {
+) -> Result<Compared, String> {
     let words = |unusable| match unusable {
         Unusable::Snapshot(why) => why,
         Unusable::Log(error) => error.to_string(),
     };
+    let replayed = |start| replay_log(directory, start).map_err(|error| error.to_string());
     let start = Start::of_snapshot(Arc::new(bytes), common, number).map_err(words)?;
-    let start = replay_log(directory, start).map_err(|error| error.to_string())?;
-    let mut slots = start.checked(directory).map_err(words)?.load.topics.slots;
-    slots.load_all();
-    match slots.damage() {
+    let mut one = replayed(start)?.checked(directory).map_err(words)?.load.topics;
+    let mut other = replayed(Start::new(common, number))?.load.topics;
+    let named = |Difference { partition, noun, id }| {
+        format!("{}: {noun} {id:?} differs from its records in the log", name_of(partition))
+    };
+    let mut differences: Vec<_> =
+        differences(&mut one, &mut other).into_iter().map(named).collect();
+    let image = |of: &Internal| of.image.as_ref().map(|it| it.image().records(&common.config));
+    if image(&one) != image(&other) {
+        differences.push("the cluster's state differs from its records in the log".to_owned());
+    }
+    match one.damage() {
         Some(damage) => Err(damage.to_string()),
-        None => Ok(slots),
+        None => Ok(Compared { groups: one.slots.groups(), differences }),
     }
 }
 

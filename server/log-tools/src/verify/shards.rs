@@ -63,8 +63,7 @@ pub(super) fn verify(
     }
     if let Some(recovered) = recovered.filter(|_| report.damages() == damages) {
         report.checked(&files.directory, &check.summary(&files, &recovered))?;
-        let of_shard = (common, number);
-        snapshot::verify(&files.directory, of_shard, &mut check.groups, report)?;
+        snapshot::verify(&files.directory, (common, number), report)?;
     }
     Ok(())
 }

@@ -1,22 +1,18 @@
-//! Checks a snapshot: whether the server could use it, and whether its groups equal those of the
+//! Checks a snapshot: whether the server could use it, and whether its state equals that of the
 //! log.
 
-use super::groups::Groups;
 use super::report::Report;
 use crate::damage::Damage;
 use muster::Failure;
-use muster::shard::{Common, groups_of_snapshot};
-use muster_codec::records::GroupRecord;
+use muster::shard::{Common, compare_snapshot};
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Checks the snapshot in a shard's directory. `replayed` has the groups of the whole log.
+/// Checks the snapshot in a shard's directory.
 pub(super) fn verify(
     directory: &Path,
     (common, number): (&Common, u32),
-    replayed: &mut Groups,
     report: &mut Report<'_>,
 ) -> Result<(), Failure> {
     let path = directory.join(SNAPSHOT_FILE_NAME);
@@ -30,28 +26,21 @@ pub(super) fn verify(
         Err(refusal @ SnapshotRefusal::Version(_)) => return unused(&path, &refusal, report),
         Err(refusal) => return report.damage(&Damage::new(&path, 0, refusal)),
     };
-    let mut groups = match groups_of_snapshot(directory, bytes, common, number) {
-        Ok(groups) => groups,
+    let compared = match compare_snapshot(directory, bytes, common, number) {
+        Ok(compared) => compared,
         Err(why) if why == SnapshotRefusal::LogIsAhead.to_string() => {
             return unused(&path, &SnapshotRefusal::LogIsAhead, report);
         }
         Err(why) => return report.damage(&Damage::new(&path, 0, why)),
     };
-    for group_id in replayed.ids().union(&ids(&groups.durable_records())) {
-        if groups.fingerprint(group_id) != replayed.fingerprint(group_id) {
-            let what = format!("group {group_id:?} differs from its records in the log");
-            report.damage(&Damage::new(&path, 0, what))?;
-        }
+    for what in &compared.differences {
+        report.damage(&Damage::new(&path, 0, what))?;
     }
-    let what = format!("{len} bytes, {} groups, from position {}", groups.groups(), header.from);
+    let what = format!("{len} bytes, {} groups, from position {}", compared.groups, header.from);
     report.checked(&path, &what)
 }
 
 /// Notes an unusable snapshot. It is only a cache, so an outdated one is not damage.
 fn unused(path: &Path, why: &SnapshotRefusal, report: &mut Report<'_>) -> Result<(), Failure> {
     report.note(path, &format!("startup replays the log instead: {why}"))
-}
-
-fn ids(records: &[GroupRecord<'_>]) -> BTreeSet<String> {
-    records.iter().map(|record| record.group_id().to_owned()).collect()
 }

@@ -13,8 +13,11 @@
 //! ([`ShardLog::may_have_missed`]) and for positions before the end: digests of such positions are
 //! taken again.
 
+mod differences;
 mod names;
 mod round;
+
+pub use differences::{Difference, differences};
 
 use crate::{CheckCounters, TopicSet, Turn};
 use muster_codec::DecodeError;

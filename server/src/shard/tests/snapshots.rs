@@ -1,7 +1,7 @@
 //! Snapshots of a shard that stops.
 
 use super::world::{World, commit};
-use crate::shard::{Event, Message, load};
+use crate::shard::{Event, Message, compare_snapshot, load};
 use crate::topics::InternalTopic;
 use muster_codec::messages::ListTransactionsRequest;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot};
@@ -123,4 +123,20 @@ fn a_damaged_log_beside_a_snapshot_of_another_format_names_the_version_that_wrot
     assert!(refused().contains(cure), "{}", refused());
     std::fs::remove_file(path).unwrap();
     assert!(!refused().contains("snapshot"), "{}", refused());
+}
+
+#[test]
+fn all_states_of_a_snapshot_are_compared_with_the_log() {
+    let compared = |world: &World| {
+        let bytes = std::fs::read(world.path(SNAPSHOT_FILE_NAME)).unwrap();
+        compare_snapshot(&world.path(""), bytes, &world.common, 0).unwrap()
+    };
+    let equal = compared(&stopped(&[]));
+    assert_eq!((equal.groups, equal.differences), (60, Vec::new()));
+    let mut world = World::new(&[]);
+    world.append_id(7, Some(1));
+    world.replay_id(7, Some(2));
+    let differences = compared(&stop(world)).differences;
+    let words = "transactional id \"id-7\" differs from its records in the log";
+    assert!(differences.len() == 1 && differences[0].ends_with(words), "{differences:?}");
 }
