@@ -14,7 +14,8 @@ use muster_storage::snapshot::{
     Snapshot, WriterConfig,
 };
 use muster_storage::{
-    FileId, FileOp, FileToken, LogConfig, LogPartition, Recovered, RecoveredBatch, ShardLog,
+    CompactionConfig, FileId, FileOp, FileToken, LogConfig, LogPartition, Recovered,
+    RecoveredBatch, ShardLog,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +24,9 @@ use test_disk::Disk;
 use toys::{PARTITIONS, Sum, TOPICS, Toys, record};
 
 const DIRECTORY: &str = "shard-0";
+
+/// The pause after a snapshot was given up.
+const PAUSE_MS: i64 = 10_000;
 
 /// Looks at the disk before an operation.
 type Look<'l> = &'l mut dyn FnMut(&Disk, &FileOp);
@@ -79,7 +83,7 @@ impl World {
             look(&self.disk, &op);
             let Some(done) = self.disk.perform(op) else { continue };
             if self.snapshots.owns(done.token()) {
-                self.snapshots.done(self.runtime.log_mut(), done, &mut ops);
+                self.snapshots.done(self.runtime.log_mut(), self.now, done, &mut ops);
             } else {
                 self.runtime.done(done);
             }
@@ -249,8 +253,48 @@ fn a_snapshot_that_cannot_be_written_is_given_up_and_leaves_no_file() {
         [SNAPSHOT_FILE_NAME, SNAPSHOT_ASIDE_FILE_NAME].iter().all(|it| !files.contains_key(*it))
     );
     world.toys.sums.on(1, |sum, _| sum.sum = 1);
+    world.now += PAUSE_MS - 2;
+    world.turn(&mut |_, _| {});
+    assert_eq!(world.counted(), (0, 1), "it is too early");
+    for _ in 0..10 {
+        world.turn(&mut |_, _| {});
+    }
+    assert_eq!(world.counted(), (1, 1), "it is still wanted");
+}
+
+#[test]
+fn a_snapshot_is_outdated_although_a_later_one_was_given_up() {
+    let mut world = World::new(u64::MAX);
+    world.write(&[(1, 1)], &mut |_, _| {});
+    let written = world.snapshot().header.from;
+    // No record has a value: compaction drops those of the first key, which no later one has.
+    for number in 0..150 {
+        world.add(1, if number < 50 { 2 } else { 4 });
+        world.turn(&mut |_, _| {});
+    }
+    world.disk.is_full = true;
     world.write(&[], &mut |_, _| {});
     assert_eq!(world.counted(), (1, 1));
+    let given_up = world.runtime.log().progress().accepted();
+    world.disk.is_full = false;
+    let compaction = CompactionConfig {
+        min_dirty_ratio: 0.0,
+        delete_retention_ms: 0,
+        backoff_ms: 1,
+        ..CompactionConfig::default()
+    };
+    world.runtime.log_mut().set_compaction(Some(compaction));
+    while world.runtime.log().dropped_position() <= written {
+        world.add(1, 1);
+        world.turn(&mut |_, _| {});
+        assert!(world.now < 700, "nothing is dropped");
+    }
+    assert!(world.runtime.log().dropped_position() <= given_up);
+    world.now += PAUSE_MS;
+    for _ in 0..100 {
+        world.turn(&mut |_, _| {});
+    }
+    assert_eq!(world.counted(), (2, 1));
 }
 
 #[test]

@@ -307,7 +307,7 @@ impl Groups {
             return Completed::Log;
         }
         if self.snapshots.owns(done.token()) {
-            self.snapshots.done(self.log.parts().1, done, &mut self.ops);
+            self.snapshots.done(self.log.parts().1, now, done, &mut self.ops);
             self.request_ops(out);
         } else if self.check.owns(done.token()) {
             self.check.done(self.log.parts().1, now, done);

@@ -19,6 +19,10 @@ use tracing::{info, warn};
 /// The maximum number of steps of a slice: some steps write little or nothing.
 const SLICE_STEPS_MAX: usize = 64;
 
+/// The pause after a snapshot was given up, before one begins that does not depend on the growth of
+/// the log.
+const PAUSE_MS: i64 = 10_000;
+
 /// When a snapshot is due.
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotsDue {
@@ -43,11 +47,15 @@ pub struct Snapshots {
     behind: u64,
     /// Whether a snapshot file exists that would be read at startup.
     is_there: bool,
-    /// Whether a snapshot is due regardless of the growth of the log.
+    /// Whether a snapshot is due regardless of the growth of the log, and whether the one under way
+    /// was.
     is_wanted: bool,
-    /// The position of the last snapshot. If the log has dropped deletions after this position, it
-    /// cannot be replayed on top of the snapshot.
+    was_wanted: bool,
+    /// The position of the last snapshot that was written. If the log has dropped deletions after
+    /// this position, it cannot be replayed on top of the snapshot.
     from: u64,
+    /// The time before which no snapshot begins that does not depend on the growth of the log.
+    not_before: i64,
     /// The counters, which include the size of the last snapshot.
     counters: SnapshotCounters,
 }
@@ -72,7 +80,9 @@ impl Snapshots {
             behind,
             is_there: snapshot.is_some(),
             is_wanted: false,
+            was_wanted: false,
             from: snapshot.map_or(0, |header| header.from),
+            not_before: now,
             counters: SnapshotCounters { file_bytes, ..SnapshotCounters::default() },
         }
     }
@@ -102,10 +112,10 @@ impl Snapshots {
     }
 
     /// Takes the completion of a write.
-    pub fn done(&mut self, log: &mut ShardLog, done: FileDone, ops: &mut Vec<FileOp>) {
+    pub fn done(&mut self, log: &mut ShardLog, now: i64, done: FileDone, ops: &mut Vec<FileOp>) {
         if let Some(news) = self.writer.done(done, ops) {
             self.job = None;
-            self.take_news(log, news);
+            self.take_news(log, now, news);
         }
     }
 
@@ -125,11 +135,11 @@ impl Snapshots {
             }
             while self.may_write_slice(turn, written) {
                 self.pace.sliced(turn.now, written);
-                self.write_slice(log, topics, ops);
+                self.write_slice(log, topics, turn.now, ops);
             }
         }
         if let Some(news) = self.writer.poll(log.progress().flushed(), ops) {
-            self.take_news(log, news);
+            self.take_news(log, turn.now, news);
         }
     }
 
@@ -146,7 +156,9 @@ impl Snapshots {
         }
         match self.job {
             Some(_) => self.writer.has_room().then(|| self.pace.next()),
-            None if self.is_wanted && self.writer.is_idle() => Some(self.began_ms),
+            None if self.is_needed(log.dropped_position()) && self.writer.is_idle() => {
+                Some(self.not_before)
+            }
             None => self.old_at(log.written_bytes()),
         }
     }
@@ -161,15 +173,19 @@ impl Snapshots {
     /// Whether a snapshot is due. It is due when the log has grown by the configured bytes and by a
     /// quarter of the last snapshot: then all snapshots together cost at most four times as much as
     /// the log, and little is left to replay at startup. A snapshot is also due when the last one
-    /// is old, when the last one is unusable because compaction dropped a deletion after it, and
-    /// when one is wanted.
+    /// is old, and when one [is needed](Self::is_needed).
     fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
         let growth = self.due.growth_bytes_min.max(self.counters.file_bytes / 4);
         let has_grown = self.unsaved(written) >= growth;
         let is_old = self.old_at(written).is_some_and(|at| at <= now);
-        let is_outdated = self.is_there && dropped_position > self.from;
-        let is_due = has_grown || is_old || is_outdated || self.is_wanted;
-        self.writer.is_idle() && is_due
+        let is_needed = self.is_needed(dropped_position) && now >= self.not_before;
+        self.writer.is_idle() && (has_grown || is_old || is_needed)
+    }
+
+    /// Whether a snapshot is wanted, or the last one is unusable because compaction dropped a
+    /// deletion after it.
+    fn is_needed(&self, dropped_position: u64) -> bool {
+        self.is_wanted || (self.is_there && dropped_position > self.from)
     }
 
     /// The time when the age of the last snapshot makes the next one due, even without further
@@ -185,13 +201,13 @@ impl Snapshots {
         self.behind + (written - self.began_at)
     }
 
-    fn take_news(&mut self, log: &mut ShardLog, news: SnapshotNews) {
+    fn take_news(&mut self, log: &mut ShardLog, now: i64, news: SnapshotNews) {
         match news {
             SnapshotNews::Written(header) => {
                 log.keep_markers_after(header.from);
                 self.counters.written += 1;
                 self.counters.file_bytes = header.file_bytes;
-                self.is_there = true;
+                (self.is_there, self.from) = (true, header.from);
                 info!(
                     target: "snapshot",
                     bytes = header.file_bytes,
@@ -201,7 +217,7 @@ impl Snapshots {
                 );
             }
             SnapshotNews::NoSpace => {
-                self.counters.given_up += 1;
+                self.given_up(now);
                 warn!(
                     target: "snapshot",
                     "the disk is full: no snapshot was written, and the next start takes longer"
@@ -210,10 +226,18 @@ impl Snapshots {
         }
     }
 
+    /// Notes that the snapshot under way was not written. If it was needed, another one begins
+    /// after a pause.
+    fn given_up(&mut self, now: i64) {
+        self.counters.given_up += 1;
+        self.is_wanted |= self.was_wanted;
+        self.not_before = now.saturating_add(PAUSE_MS);
+    }
+
     fn begin(&mut self, log: &ShardLog, now: i64, written: u64, ops: &mut Vec<FileOp>) {
         let from = log.progress().accepted();
         (self.began_ms, self.began_at) = (now, written);
-        (self.behind, self.from, self.is_wanted) = (0, from, false);
+        (self.behind, self.was_wanted, self.is_wanted) = (0, self.is_wanted, false);
         self.writer.begin(ops);
         let header =
             SnapshotHeader { log_id: log.log_id(), from, newest: from, ..Default::default() };
@@ -222,7 +246,13 @@ impl Snapshots {
 
     /// Writes the next slice. No operation is open in the log, so the slice contains the state at
     /// the last position of a block.
-    fn write_slice(&mut self, log: &ShardLog, topics: &mut dyn TopicSet, ops: &mut Vec<FileOp>) {
+    fn write_slice(
+        &mut self,
+        log: &ShardLog,
+        topics: &mut dyn TopicSet,
+        now: i64,
+        ops: &mut Vec<FileOp>,
+    ) {
         let Some(mut job) = self.job.take() else { return };
         let writer = &mut self.writer;
         let until = writer.body_end() + SLICE_BYTES as u64;
@@ -235,8 +265,8 @@ impl Snapshots {
                 Ok(true) => return writer.finish(job.header),
                 Err(error) => {
                     warn!(target: "snapshot", "no snapshot was written: {error}");
-                    self.counters.given_up += 1;
-                    return writer.give_up(ops);
+                    writer.give_up(ops);
+                    return self.given_up(now);
                 }
             }
         }
