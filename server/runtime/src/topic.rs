@@ -114,10 +114,15 @@ pub trait TopicSet {
         None
     }
 
-    /// The first damage that was found in any topic.
+    /// The first damage that was found in any topic. It is asked in each turn, so a program may
+    /// answer it without calls by `dyn`.
     fn damage(&mut self) -> Option<Damage> {
         let mut found = None;
-        self.each(&mut |topic| found = found.take().or_else(|| topic.damage()));
+        self.each(&mut |topic| {
+            if found.is_none() {
+                found = topic.damage();
+            }
+        });
         found
     }
 }

@@ -8,7 +8,7 @@ use crate::logging::RequestErrors;
 use crate::net::Connections;
 use crate::topics::{self, InternalTopic};
 use muster_coordinator::Ids;
-use muster_runtime::{Topic, TopicSet};
+use muster_runtime::{Damage, Topic, TopicSet};
 use muster_storage::TopicRules;
 
 /// The inputs of a call to a coordinator.
@@ -58,5 +58,9 @@ impl TopicSet for AllTopics<'_> {
     fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
         act(self.slots.topic());
         self.others.each(act);
+    }
+
+    fn damage(&mut self) -> Option<Damage> {
+        self.slots.damage().or_else(|| self.others.damage())
     }
 }

@@ -9,7 +9,7 @@ use crate::placement::CONTROLLER;
 use crate::shares::{Shares, SlotStates};
 use crate::topics::{self, InternalTopic};
 use crate::transactions::{Coordinators, Transactions};
-use muster_runtime::{Topic, TopicSet};
+use muster_runtime::{Damage, Topic, TopicSet};
 use muster_storage::TopicRules;
 
 /// The machines of all partitions that a shard leads.
@@ -82,5 +82,11 @@ impl TopicSet for Others<'_> {
         act(self.transactions.topic());
         act(self.shares.states_mut().topic());
         self.controller.iter_mut().for_each(|it| act(it.topic()));
+    }
+
+    /// The image and the share states are read as a whole when a snapshot is opened, so their
+    /// damage is found there.
+    fn damage(&mut self) -> Option<Damage> {
+        self.transactions.coordinators().damage()
     }
 }
