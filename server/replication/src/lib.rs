@@ -18,6 +18,7 @@
 //! - `unflushed`: the blocks that a replica waits for.
 //! - `log`: the index of a replica's log. `storage` is raft's view of it, and `wants` has the parts
 //!   of it that raft waits for.
+//! - `world`: the tests with several nodes, whose disks, links and clocks are simulated.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,8 @@ mod storage;
 mod unflushed;
 pub mod validation;
 mod wants;
+#[cfg(test)]
+mod world;
 
 pub use entry::{Content, Entry, EntryHead, Kind};
 pub use ids::{BlockNumber, Group, Index, NodeId, ReplicaId, Session, Term};

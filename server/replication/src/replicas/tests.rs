@@ -1,4 +1,4 @@
-//! Three nodes whose messages arrive at once and in order. `tests/` has a world with faults.
+//! Three nodes whose messages arrive at once and in order. `world` has faults, too.
 
 use super::*;
 use crate::{Body, Content, EntryHead, Kind, Members, Record, Term};

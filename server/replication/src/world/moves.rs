@@ -1,8 +1,8 @@
 //! Replicas that replace others, as group 0 would have it: it has the placements, and each leader
 //! does the next step of a move.
 
-use crate::world::{World, groups, replica};
-use muster_replication::{Change, Group, Index, Members, NodeId, NotNow, ReplicaId};
+use super::{World, groups, replica};
+use crate::{Change, Group, Index, Members, NodeId, NotNow, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The placements of group 0. A generation is never assigned twice.

@@ -1,7 +1,7 @@
 //! Single stories.
 
-use crate::world::{Defect, E, World, groups};
-use muster_replication::{Group, NodeId};
+use super::{Defect, E, World, groups};
+use crate::{Group, NodeId};
 
 #[test]
 fn each_group_gets_a_leader_within_two_election_timeouts() {
@@ -84,7 +84,7 @@ fn loses_blocks(world: &mut World, node: NodeId, blocks: usize) {
     world.crash(node, true);
     let disk = &mut world.machines.get_mut(&node).unwrap().disk;
     disk.truncate(disk.len() - blocks);
-    let views = crate::disk::recover(disk);
+    let views = super::disk::recover(disk);
     world.judge.disks.insert(node, views);
     world.start(node);
 }

@@ -1,7 +1,7 @@
 //! The judge: decides from the disks whether an entry is committed, and compares all replicas.
 
-use crate::disk::{View, Views};
-use muster_replication::{Content, Entry, Group, Index, Members, NodeId, ReplicaId, Term};
+use super::disk::{View, Views};
+use crate::{Content, Entry, Group, Index, Members, NodeId, ReplicaId, Term};
 use std::collections::BTreeMap;
 
 /// A digest of the records of a group up to an entry.

@@ -1,14 +1,28 @@
-//! Nodes with links between them, in steps of a millisecond.
+//! A world of three nodes: their disks, links and clocks are simulated, and they fail in every way
+//! that real ones do. The crate is called through its interface alone.
+//!
+//! `node` performs the outputs of the crate, and has a toy machine for each group. `disk` is the
+//! log of a node, and what recovery finds in it. `links` has the messages on their way. `judge`
+//! decides from the disks what is committed. `moves` replaces replicas. `scripts` has single
+//! stories, and `seeds` random ones. The world passes in steps of a millisecond.
 
-use crate::disk::{Block, Written};
-use crate::judge::Judge;
-use crate::moves::Placements;
-use crate::node::{Node, SLOTS};
-use muster_replication::{
-    Base, BlockNumber, Group, Index, Lie, Members, NodeId, PeerMessage, Record, ReplicaId, Round,
-    Session, Term,
+mod disk;
+mod judge;
+mod links;
+mod moves;
+mod node;
+mod scripts;
+mod seeds;
+
+use crate::{
+    Base, BlockNumber, Group, Index, Lie, Members, NodeId, Record, ReplicaId, Round, Session, Term,
 };
-use std::collections::{BTreeMap, VecDeque};
+use disk::{Block, Written};
+use judge::Judge;
+use links::{Link, OnTheWay};
+use moves::Placements;
+use node::{Node, SLOTS};
+use std::collections::BTreeMap;
 
 pub(crate) const TICK: u64 = 50;
 
@@ -31,20 +45,6 @@ pub(crate) enum Defect {
     NoUndo,
     /// A new process has the session of the older one: injected fault 16.
     KeptSession,
-}
-
-#[derive(Default)]
-struct Link {
-    cut: bool,
-    queue: VecDeque<OnTheWay>,
-}
-
-struct OnTheWay {
-    at: u64,
-    /// The ticks of the sender, and the newest ones of the receiver that it knew.
-    ticks: u64,
-    echo: u64,
-    message: PeerMessage,
 }
 
 /// A node, or its disk while it is down.
@@ -194,28 +194,8 @@ impl World {
         });
     }
 
-    /// A connection breaks, and the nodes are connected again at once. What was on its way is lost.
-    pub(crate) fn reset(&mut self, from: NodeId, to: NodeId) {
-        self.links.get_mut(&(from, to)).unwrap().queue.clear();
-        self.with(from, |it, judge| it.call(judge, |replicas, out| replicas.lost(to, false, out)));
-    }
-
-    pub(crate) fn cut(&mut self, from: NodeId, to: NodeId, cut: bool) {
-        let link = self.links.get_mut(&(from, to)).unwrap();
-        if std::mem::replace(&mut link.cut, cut) != cut {
-            self.reset(from, to);
-        }
-    }
-
     pub(crate) fn others(&self, node: NodeId) -> Vec<NodeId> {
         self.nodes().into_iter().filter(|it| *it != node).collect()
-    }
-
-    pub(crate) fn isolate(&mut self, node: NodeId, cut: bool) {
-        for other in self.others(node) {
-            self.cut(node, other, cut);
-            self.cut(other, node, cut);
-        }
     }
 
     /// The process ends. The block in flight is durable or lost.
@@ -223,7 +203,7 @@ impl World {
         let machine = self.machines.get_mut(&node).unwrap();
         let Some(mut it) = machine.node.take() else { return };
         if let Some(block) = it.flight.take().filter(|_| flight_is_kept) {
-            crate::disk::take(self.judge.disks.entry(node).or_default(), &block.records);
+            disk::take(self.judge.disks.entry(node).or_default(), &block.records);
             it.durable.push(block);
         }
         machine.disk = it.durable;
@@ -245,7 +225,7 @@ impl World {
         let is_kept = self.defect == Some(Defect::KeptSession);
         let session = Session(if is_kept { 1 } else { machine.starts });
         let disk = std::mem::take(&mut machine.disk);
-        let views = crate::disk::recover(&disk);
+        let views = disk::recover(&disk);
         assert_eq!(self.judge.disks[&node], views, "recovery finds what became durable");
         let placed = &self.placed;
         let started = Node::start(node, session, disk, placed, self.defect, &mut self.judge);
@@ -291,27 +271,6 @@ impl World {
         if sealed == Some(true) {
             let at = self.now + self.random.u64(1..5);
             self.machine(node).flush_at = at;
-        }
-    }
-
-    fn deliver(&mut self, from: NodeId, to: NodeId) {
-        loop {
-            let now = self.now;
-            let queue = &mut self.links.get_mut(&(from, to)).unwrap().queue;
-            let Some(it) = queue.pop_front_if(|it| it.at <= now) else { return };
-            let Some(session) = self.node(from).map(|it| it.session) else { return };
-            let machine = self.machine(to);
-            let heard = machine.heard.entry(from).or_default();
-            *heard = it.ticks.max(*heard);
-            let fresh = machine.ticks - it.echo.min(machine.ticks) <= E / TICK;
-            let stepped = self.with(to, |node, judge| {
-                node.call(judge, |replicas, out| {
-                    replicas.step((from, session), fresh, it.message, out)
-                })
-            });
-            if let Some(Err(lie)) = stepped {
-                self.lies.push(lie);
-            }
         }
     }
 
@@ -394,7 +353,7 @@ impl Machine {
             [born, installed, term].map(|it| (group, it))
         });
         let block = Block { number: BlockNumber(0), records: records.collect() };
-        crate::disk::take(judge.disks.entry(node).or_default(), &block.records);
+        disk::take(judge.disks.entry(node).or_default(), &block.records);
         Self {
             node: None,
             disk: vec![block],

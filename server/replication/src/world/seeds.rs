@@ -1,8 +1,8 @@
 //! Random worlds.
 
-use crate::moves::Moves;
-use crate::world::{Defect, World, groups};
-use muster_replication::{Group, NodeId};
+use super::moves::Moves;
+use super::{Defect, World, groups};
+use crate::{Group, NodeId};
 use std::collections::BTreeMap;
 
 /// The number of seeds, unless the environment says otherwise.
@@ -240,7 +240,7 @@ fn defects_are_found() {
 
 /// Two candidates in a term, and a crash of the voter between them, are rare.
 #[test]
-#[ignore = "takes minutes: cargo test --release -p muster-replication --test world -- --ignored"]
+#[ignore = "takes minutes: cargo test --release -p muster-replication -- --ignored"]
 fn lost_votes_are_found() {
     let seed = seeds_to_find(Defect::LostVotes);
     println!("lost votes are found by seed {seed:?}");

@@ -1,14 +1,14 @@
 //! A node: the crate under test, its log, and a toy machine for each group.
 
-use crate::disk::{Block, View, Views, Written, recover, take};
-use crate::judge::{Digest, Judge, Witness, digest};
-use crate::moves::Placements;
-use crate::world::Defect;
-use bytes::Bytes;
-use muster_replication::{
+use super::Defect;
+use super::disk::{Block, View, Views, Written, recover, take};
+use super::judge::{Digest, Judge, Witness, digest};
+use super::moves::Placements;
+use crate::{
     Base, BlockNumber, Config, Entry, Group, Index, Members, NodeId, Output, PeerMessage, Record,
     ReplicaId, Replicas, Role, Round, Session,
 };
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const SLOTS: u16 = 2;

@@ -1,8 +1,6 @@
 //! The log of a node: blocks, and what recovery finds in them.
 
-use muster_replication::{
-    Base, BlockNumber, Entry, Group, Index, Record, RecoveredGroup, ReplicaId, Term,
-};
+use crate::{Base, BlockNumber, Entry, Group, Index, Record, RecoveredGroup, ReplicaId, Term};
 use std::collections::BTreeMap;
 
 /// A record on the disk, with the commit index that the header of an entry has.
