@@ -3,29 +3,31 @@
 use super::{Replica, State, Turn};
 use crate::convert::replica_from_raft;
 use crate::{Base, Entry, Index, NodeId, ReplicaId};
-use raft::{ProgressState, SnapshotStatus};
+use raft::ProgressState;
 
 impl Replica {
-    /// A new process of the node runs. It may have lost entries that the older one acknowledged, so
-    /// they do not count until they are acknowledged again.
-    pub(crate) fn restarted(&mut self, node: NodeId) {
+    /// The node is connected. A new process may have lost entries that the older one acknowledged,
+    /// so they do not count until they are acknowledged again.
+    pub(crate) fn connected(&mut self, node: NodeId, is_new_process: bool) {
         for replica in self.replicas_on(node) {
-            if let Some(progress) = self.raft.raft.mut_prs().get_mut(replica.raw()) {
+            self.raft.store().wants.borrow_mut().lost(replica);
+            if is_new_process
+                && let Some(progress) = self.raft.raft.mut_prs().get_mut(replica.raw())
+            {
                 progress.become_probe();
                 progress.matched = 0;
             }
         }
     }
 
-    /// Messages to the node were lost: entries are sent again, and so is a snapshot, for whose end
-    /// raft would wait for ever.
+    /// Messages to the node were lost: entries are sent again, and snapshots that its replicas need
+    /// are asked for again.
     pub(crate) fn lost(&mut self, node: NodeId, turn: &mut Turn<'_>) {
         if self.state != State::Running {
             return;
         }
         for replica in self.replicas_on(node) {
             self.raft.report_unreachable(replica.raw());
-            self.raft.report_snapshot(replica.raw(), SnapshotStatus::Failure);
             self.raft.store().wants.borrow_mut().lost(replica);
         }
         self.take_readies(turn);

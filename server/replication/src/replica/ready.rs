@@ -8,7 +8,7 @@ use crate::convert::{
 use crate::output::{Record, Role};
 use crate::{Body, Entry, Index, PeerMessage};
 use raft::eraftpb::{Entry as RaftEntry, EntryType, Message};
-use raft::{INVALID_ID, ReadState, Ready, StateRole};
+use raft::{INVALID_ID, ReadState, Ready, SnapshotStatus, StateRole};
 
 impl Replica {
     /// Hands out all that has changed, and then brings the rest in line with it.
@@ -39,10 +39,20 @@ impl Replica {
         let (early, held) =
             self.messages(ready.take_persisted_messages()).into_iter().partition(may_leave_early);
         self.raft.advance_append_async(ready);
+        self.end_installs(&free);
         free.into_iter().chain::<Vec<_>>(early).for_each(|it| Self::send(it, turn));
         self.hold(number, held, turn);
         self.take_reads(reads, turn);
         self.take_changes(committed, turn);
+    }
+
+    /// raft waits for the answer to a snapshot for ever, and any message may be lost. A receiver
+    /// has its snapshot before this message leaves. So raft hears of its success at once: the next
+    /// append shows whether the receiver has installed it.
+    fn end_installs(&mut self, sent: &[PeerMessage]) {
+        for install in sent.iter().filter(|it| matches!(it.body, Body::Install { .. })) {
+            self.raft.report_snapshot(install.to.raw(), SnapshotStatus::Finish);
+        }
     }
 
     /// Messages that promise something durable wait for the last block that has a part of it. If

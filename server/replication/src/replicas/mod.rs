@@ -117,11 +117,12 @@ impl Replicas {
     }
 
     /// There is a connection with this process of the node. Messages of older ones are dropped.
+    /// Snapshots that its replicas need are asked for again, so those that could not be sent, or
+    /// were on their way, may be forgotten.
     pub fn connected(&mut self, node: NodeId, session: Session) {
         self.gone.remove(&node);
-        if self.sessions.insert(node, session) != Some(session) {
-            self.replicas.values_mut().for_each(|it| it.restarted(node));
-        }
+        let is_new = self.sessions.insert(node, session) != Some(session);
+        self.replicas.values_mut().for_each(|it| it.connected(node, is_new));
     }
 
     /// The connection with a node has ended. `refused`: its port refused the next one, so no

@@ -12,7 +12,7 @@ fn a_new_process_acknowledges_again() {
     let mut bench = Bench::leader();
     let index = bench.propose();
     bench.hear(3, Term(3), Body::Appended { last: index });
-    bench.replica.restarted(NodeId(3));
+    bench.replica.connected(NodeId(3), true);
     bench.flush();
     assert_eq!(bench.out.committed, [], "only this replica has the entry");
     bench.sent_to(3);
@@ -52,7 +52,7 @@ fn lagging() -> Bench {
     }
     bench.replica.evict(LAST);
     for node in [2, 3] {
-        bench.replica.restarted(NodeId(node));
+        bench.replica.connected(NodeId(node), true);
     }
     bench.out = Output::default();
     bench
@@ -82,7 +82,7 @@ fn old_entries_are_read_once_for_all_followers() {
 /// A leader whose log begins at 12, and the follower of node 3 that is before it.
 fn distant() -> Bench {
     let mut bench = Bench::leader();
-    bench.replica.restarted(NodeId(3));
+    bench.replica.connected(NodeId(3), true);
     bench.replica.compacted(base(12, 2, &[1, 2, 3]));
     bench.hear(3, Term(3), Body::Heard { round: None });
     bench.out = Output::default();
@@ -106,15 +106,44 @@ fn a_distant_follower_gets_a_snapshot_when_it_has_it() {
     assert!(matches!(bench.sent_to(3)[..], [Body::Append { previous: (LAST, TERM), .. }]));
 }
 
-/// raft would wait for the answer to a lost message for ever.
+/// The caller could not send it, or its receiver has lost what was on its way.
 #[test]
-fn a_snapshot_that_is_lost_is_asked_for_again() {
+fn a_snapshot_is_asked_for_again_after_a_new_connection() {
+    for is_new_process in [false, true] {
+        let mut bench = distant();
+        bench.replica.connected(NodeId(3), is_new_process);
+        bench.out = Output::default();
+        bench.hear(3, Term(3), Body::Heard { round: None });
+        if is_new_process {
+            bench.hear(3, Term(3), Body::Rejected { at: LAST, hint: (Index(5), TERM) });
+        }
+        assert_eq!(bench.out.restore, [(GROUP, replica(3))], "{is_new_process}");
+    }
+}
+
+/// A leader that has sent the message that installs a snapshot.
+fn installing() -> Bench {
     let mut bench = distant();
     let row = base(12, 2, &[1, 2, 3]);
     bench.call(|replica, turn| replica.offer(node_3(), row, turn));
-    bench.call(|replica, turn| replica.lost(NodeId(3), turn));
     bench.out = Output::default();
     bench.hear(3, Term(3), Body::Heard { round: None });
+    bench
+}
+
+/// raft would wait for the answer for ever, and nothing reports the loss of an answer.
+#[test]
+fn the_answer_to_an_install_may_be_lost() {
+    let mut bench = installing();
+    let sent = bench.sent_to(3);
+    assert!(matches!(sent[..], [Body::Append { previous: (LAST, TERM), .. }]), "{sent:?}");
+    bench.hear(3, Term(3), Body::Appended { last: LAST.next() });
+    assert_eq!(bench.replica.acknowledged(replica(3)), Some(LAST.next()));
+}
+
+#[test]
+fn a_snapshot_that_is_lost_is_asked_for_again() {
+    let mut bench = installing();
     bench.hear(3, Term(3), Body::Rejected { at: LAST, hint: (Index(5), TERM) });
     assert_eq!(bench.out.restore, [(GROUP, replica(3))]);
 }
