@@ -5,7 +5,7 @@
 //! which the caller writes. An entry is in the index before it is durable.
 
 use crate::wants::Wants;
-use crate::{Base, Change, Content, Entry, EntryHead, Index, Kind, ReplicaId, Term};
+use crate::{Base, BlockNumber, Change, Content, Entry, EntryHead, Index, Kind, ReplicaId, Term};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,9 +19,9 @@ pub(crate) struct Log {
     heads: VecDeque<Head>,
     /// The changes of members among these entries.
     changes: BTreeMap<Index, Change>,
-    /// The records of the newest entries, which need not be read from the disk. Entries without
-    /// records have empty ones.
-    cached: VecDeque<Bytes>,
+    /// The records of the newest entries, which need not be read from the disk, and the block of
+    /// each. Entries without records have empty ones.
+    cached: VecDeque<(BlockNumber, Bytes)>,
     /// The entries and snapshots that raft waits for. raft reads by `&self`.
     pub(crate) wants: RefCell<Wants>,
 }
@@ -104,7 +104,7 @@ impl Log {
     pub(crate) fn entry(&self, index: Index) -> Option<Entry> {
         let EntryHead { term, kind, .. } = self.head(index)?;
         let content = match kind {
-            Kind::Records { .. } => Content::Records(self.cached_records(index)?.clone()),
+            Kind::Records { .. } => Content::Records(self.cached(index)?.1.clone()),
             Kind::Empty => Content::Empty,
             Kind::Change(change) => Content::Change(change),
         };
@@ -116,21 +116,22 @@ impl Log {
         self.changes.values().copied()
     }
 
-    /// Appends entries. They replace what the log has from the first of them on.
+    /// Appends entries of this block. They replace what the log has from the first of them on.
     ///
     /// # Panics
     ///
     /// If they would leave a gap, or replace the base: raft's log and the index differ.
-    pub(crate) fn append(&mut self, entries: &[Entry]) {
+    pub(crate) fn append(&mut self, block: BlockNumber, entries: &[Entry]) {
         let Some(first) = entries.first() else { return };
         self.truncate(first.index);
         for entry in entries {
             assert_eq!(entry.index, self.last().next(), "a gap in the log");
             self.push(entry.head());
-            self.cached.push_back(match &entry.content {
+            let records = match &entry.content {
                 Content::Records(records) => records.clone(),
                 Content::Empty | Content::Change(_) => Bytes::new(),
-            });
+            };
+            self.cached.push_back((block, records));
         }
     }
 
@@ -190,7 +191,12 @@ impl Log {
         Index(self.last().0 + 1 - self.cached.len() as u64)
     }
 
-    fn cached_records(&self, index: Index) -> Option<&Bytes> {
+    /// The block of an entry whose records are cached.
+    pub(crate) fn cached_block(&self, index: Index) -> Option<BlockNumber> {
+        self.cached(index).map(|it| it.0)
+    }
+
+    fn cached(&self, index: Index) -> Option<&(BlockNumber, Bytes)> {
         let place = index.0.checked_sub(self.cached_from().0)?;
         self.cached.get(place as usize)
     }

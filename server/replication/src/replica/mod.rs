@@ -292,14 +292,12 @@ impl Replica {
         self.raft.mut_store().compact(base);
     }
 
-    /// Whether the log has this entry.
-    pub(crate) fn has(&self, index: Index, term: Term) -> bool {
-        self.raft.store().term_of(index) == Some(term)
-    }
-
-    /// Drops the records up to this entry from memory.
-    pub(crate) fn evict(&mut self, through: Index) {
-        self.raft.mut_store().evict(through);
+    /// Drops the records up to the entry with this index from memory, if it is that of the block.
+    /// The group may have another replica by now, or the replica another entry.
+    pub(crate) fn evict(&mut self, block: BlockNumber, through: Index) {
+        if self.raft.store().cached_block(through) == Some(block) {
+            self.raft.mut_store().evict(through);
+        }
     }
 
     fn quarantine(&mut self, turn: &mut Turn<'_>) {

@@ -94,7 +94,7 @@ impl Replica {
 
     fn take_entries(&mut self, entries: Vec<RaftEntry>, turn: &mut Turn<'_>) {
         let entries: Vec<Entry> = entries.into_iter().map(entry_from_raft).collect();
-        self.raft.mut_store().append(&entries);
+        self.raft.mut_store().append(turn.open, &entries);
         let records = entries.into_iter().map(|it| (self.group, Record::Entry(it)));
         turn.out.log.extend(records);
     }

@@ -1,7 +1,7 @@
 //! The order in which records leave memory: the oldest first, once they are durable.
 
 use crate::output::Record;
-use crate::{BlockNumber, Content, Entry, Group, Index, Term};
+use crate::{BlockNumber, Content, Entry, Group, Index};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -11,13 +11,13 @@ pub(super) struct Cache {
     entries: VecDeque<Cached>,
 }
 
-/// An entry whose records are in memory, unless another has taken its place in the log.
+/// An entry whose records are in memory, unless another has taken its place in the log. Its block
+/// distinguishes it from all others with its index.
 #[derive(Debug)]
 pub(super) struct Cached {
-    block: BlockNumber,
+    pub(super) block: BlockNumber,
     pub(super) group: Group,
     pub(super) index: Index,
-    pub(super) term: Term,
     bytes: usize,
 }
 
@@ -29,11 +29,11 @@ impl Cache {
     /// Adds the entries among these records of the open block.
     pub(super) fn add(&mut self, block: BlockNumber, log: &[(Group, Record)]) {
         for (group, record) in log {
-            let Record::Entry(Entry { index, term, content }) = record else { continue };
+            let Record::Entry(Entry { index, content, .. }) = record else { continue };
             if let Content::Records(records) = content {
-                let (group, index, term) = (*group, *index, *term);
+                let (group, index) = (*group, *index);
                 self.bytes += records.len();
-                self.entries.push_back(Cached { block, group, index, term, bytes: records.len() });
+                self.entries.push_back(Cached { block, group, index, bytes: records.len() });
             }
         }
     }

@@ -189,9 +189,8 @@ impl Replicas {
         assert!(block < self.open, "a block is sealed before it is durable");
         self.each(out, |replica, turn| replica.persisted(block, turn));
         while let Some(evicted) = self.cache.pop(block) {
-            let replica = self.replicas.get_mut(&evicted.group);
-            if let Some(replica) = replica.filter(|it| it.has(evicted.index, evicted.term)) {
-                replica.evict(evicted.index);
+            if let Some(replica) = self.replicas.get_mut(&evicted.group) {
+                replica.evict(evicted.block, evicted.index);
             }
         }
     }

@@ -228,6 +228,44 @@ fn the_oldest_durable_records_leave_memory() {
     assert_eq!(popped(&mut cache, 2), Some(3));
 }
 
+/// The records of an older replica are durable, and those of the newer one are the same entry.
+#[test]
+fn records_of_a_newer_replica_stay_until_they_are_durable() {
+    let mut trio = Trio::new();
+    let (group, new) = (Group(1), ReplicaId::new(2, NodeId(3)));
+    let known = [replica(NodeId(1)), replica(NodeId(2)), new];
+    let replicas = trio.of(NodeId(3));
+    replicas.cache = Cache::new(0);
+    let mut out = Output::default();
+    let mut step = |replicas: &mut Replicas, to, body| {
+        let message = PeerMessage { group, from: known[0], to, term: Term(2), body };
+        replicas.step((NodeId(1), SESSION), true, message, &mut out).unwrap();
+    };
+    let content = Content::Records(Bytes::from_static(b"records"));
+    let entry = Entry { index: Index(2), term: Term(2), content };
+    let append = Body::Append {
+        previous: (Index(1), Term(1)),
+        commit: Index(1),
+        entries: vec![entry.clone()],
+    };
+    step(replicas, replica(NodeId(3)), append.clone());
+    replicas.sealed(BlockNumber(1));
+    replicas.remove(group);
+    replicas.create(group, new, &known, &mut Output::default()).unwrap();
+    let members = Members::of_voters(known.to_vec());
+    let base = Base { index: Index(1), term: Term(1), members };
+    step(replicas, new, Body::Install { base });
+    step(replicas, new, append);
+    let cached = |it: &Replicas| it.replicas[&group].raft().store().cached_block(entry.index);
+    for (durable, expected) in [(1, Some(BlockNumber(2))), (2, None)] {
+        if durable == 2 {
+            replicas.sealed(BlockNumber(2));
+        }
+        replicas.persisted(BlockNumber(durable), &mut Output::default());
+        assert_eq!(cached(replicas), expected);
+    }
+}
+
 /// A proposal is committed. Once it has left memory, it is read in the background.
 #[test]
 fn a_leader_commits_and_forgets() {

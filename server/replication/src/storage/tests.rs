@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::log::{NotContiguous, Start};
-use crate::{Base, Change, Members, NodeId, ReplicaId, Term};
+use crate::{Base, BlockNumber, Change, Members, NodeId, ReplicaId, Term};
 use raft::storage::MemStorage;
 
 /// A log, and raft's own storage with the same entries.
@@ -22,7 +22,7 @@ impl Pair {
     }
 
     fn append(&mut self, entries: Vec<Entry>) {
-        self.log.append(&entries);
+        self.log.append(BlockNumber(1), &entries);
         let entries: Vec<RaftEntry> = entries.into_iter().map(entry_to_raft).collect();
         self.mem.wl().append(&entries).unwrap();
     }
@@ -145,7 +145,7 @@ fn it_is_what_rafts_own_storage_is() {
 /// The entries 3 to 8, of which the first four are not cached.
 fn evicted() -> Log {
     let mut log = Log::at(base(2, 1, &[1, 2, 3]));
-    log.append(&(3..=8).map(|it| records(it, 2)).collect::<Vec<_>>());
+    log.append(BlockNumber(1), &(3..=8).map(|it| records(it, 2)).collect::<Vec<_>>());
     log.evict(Index(6));
     assert_eq!(log.cached_from(), Index(7));
     log
@@ -191,7 +191,7 @@ fn a_range_is_read_once_for_all_followers() {
 fn entries_that_were_replaced_during_the_read_are_dropped() {
     let mut log = evicted();
     assert_eq!(log.entries(4, 9, None, waits()), Err(later()));
-    log.append(&[records(6, 3)]);
+    log.append(BlockNumber(1), &[records(6, 3)]);
     log.evict(Index(6));
     let read = (4..=6).map(|it| records(it, 2)).collect();
     log.wants.borrow_mut().end_read(Index(4), read);
@@ -252,5 +252,5 @@ fn recovery_refuses_a_hole() {
 #[test]
 #[should_panic = "a gap in the log"]
 fn an_append_that_leaves_a_gap_is_a_defect() {
-    evicted().append(&[records(10, 2)]);
+    evicted().append(BlockNumber(1), &[records(10, 2)]);
 }

@@ -50,7 +50,7 @@ fn lagging() -> Bench {
     for node in [2, 3] {
         bench.call(|replica, turn| replica.lost(NodeId(node), turn));
     }
-    bench.replica.evict(LAST);
+    bench.replica.raft.mut_store().evict(LAST);
     for node in [2, 3] {
         bench.replica.connected(NodeId(node), true);
     }
