@@ -108,7 +108,13 @@ fn check_entries(previous: (Index, Term), entries: &[Entry], of_message: Term) -
 fn check_base(base: &Base, receiver: ReplicaId, of_message: Term) -> Verdict {
     check_position((base.index, base.term), of_message)?;
     expect(base.index != Index(0), "an empty snapshot")?;
-    let Members { voters, outgoing, learners } = &base.members;
+    check_members(&base.members)?;
+    expect(base.members.contains(receiver), "a snapshot without its receiver")
+}
+
+/// The members of a snapshot, received or recovered.
+pub(crate) fn check_members(members: &Members) -> Verdict {
+    let Members { voters, outgoing, learners } = members;
     // A single voter would lead at once, and raft asserts that the log of a leader is durable.
     expect(voters.len() > 1, "a snapshot with fewer than two voters")?;
     expect(outgoing.len() != 1, "a snapshot with fewer than two voters")?;
@@ -118,7 +124,7 @@ fn check_base(base: &Base, receiver: ReplicaId, of_message: Term) -> Verdict {
         let is_distinct = distinct.len() == voters.len() + learners.len();
         expect(is_distinct, "a snapshot has a member twice")?;
     }
-    expect(base.members.contains(receiver), "a snapshot without its receiver")
+    Ok(())
 }
 
 /// The checks against the receiver's state, for messages of its term or a later one.

@@ -17,7 +17,7 @@ use crate::output::{Output, Record, Role};
 use crate::ranks::{self, ELECTION_TICKS};
 use crate::rounds::Rounds;
 use crate::unflushed::Unflushed;
-use crate::validation::{Lie, validate};
+use crate::validation::{Lie, check_members, validate};
 use crate::{
     Base, BlockNumber, Body, EntryHead, Group, Index, Members, NodeId, PeerMessage, ReplicaId,
     Round, Term,
@@ -63,6 +63,9 @@ pub enum Refused {
     Commit,
     /// The term is out of range, or earlier than the term of the last entry.
     Term,
+    /// The base lacks the replica itself, or has fewer than two voters. A single voter would lead
+    /// before its log is durable, for which raft is not made.
+    Members,
 }
 
 /// The calls of a turn write to the open block, and to the output.
@@ -129,6 +132,10 @@ impl Replica {
     ) -> Result<Self, Refused> {
         let RecoveredGroup { group, replica: id, base, term, vote, commit, tail, known } = group;
         let before = base.index;
+        let is_born = before == Index(0);
+        if !is_born && (check_members(&base.members).is_err() || !base.members.contains(id)) {
+            return Err(Refused::Members);
+        }
         let log = Log::recovered(Start { term, vote, commit }, base, tail);
         let log = log.map_err(|_| Refused::Hole)?;
         if !(before..=log.last()).contains(&commit) {

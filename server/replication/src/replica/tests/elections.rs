@@ -97,6 +97,8 @@ fn recovery_refuses_a_group_that_cannot_be() {
     assert_eq!(refused(|it| it.term = Term::LIMIT), Err(Refused::Term));
     let hole = |it: &mut RecoveredGroup| it.tail.retain(|it| it.index != Index(5));
     assert_eq!(refused(hole), Err(Refused::Hole));
+    assert_eq!(refused(|it| it.base.members = voters(&[ME])), Err(Refused::Members));
+    assert_eq!(refused(|it| it.base.members = voters(&[2, 3])), Err(Refused::Members));
 }
 
 /// Committed changes after the base are applied again.
