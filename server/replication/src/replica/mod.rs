@@ -209,6 +209,11 @@ impl Replica {
         self.members.is_voter(self.id)
     }
 
+    /// Whether the replica does nothing until another one takes its place.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.state == State::Quarantined
+    }
+
     pub(crate) fn is_gone(&self) -> bool {
         self.state == State::Gone
     }

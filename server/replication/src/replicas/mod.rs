@@ -46,7 +46,7 @@ pub struct Replicas {
 }
 
 /// The node has a replica of the group that is a voter, for all that it knows. Its removal has to
-/// be committed first.
+/// be committed first, unless it is quarantined: then it does not vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StillVoter(pub ReplicaId);
 
@@ -77,6 +77,10 @@ impl Replicas {
 
     /// Group 0 has placed a new replica here. `known` has all replicas of the group that it has
     /// placed. An older replica of the group is dropped. A replica that is there stays as it is.
+    /// One that was there, and has left the group, must not be created again.
+    ///
+    /// A quarantined replica is dropped, too. The newer one becomes a learner, and then a voter in
+    /// its place.
     pub fn create(
         &mut self,
         group: Group,
@@ -86,7 +90,9 @@ impl Replicas {
     ) -> Result<(), StillVoter> {
         match self.replicas.get(&group) {
             Some(old) if old.id() == replica => return Ok(()),
-            Some(old) if old.is_voter() => return Err(StillVoter(old.id())),
+            Some(old) if old.is_voter() && !old.is_quarantined() => {
+                return Err(StillVoter(old.id()));
+            }
             Some(_) | None => {}
         }
         let turn = &mut Turn { open: self.open, out };

@@ -208,6 +208,25 @@ fn a_new_replica_does_not_replace_a_voter() {
     assert_eq!(out.log.len(), 1);
 }
 
+/// It acknowledges nothing and does not vote, so nothing depends on it.
+#[test]
+fn a_new_replica_replaces_a_voter_in_quarantine() {
+    let mut trio = Trio::new();
+    let (group, new) = (Group(1), ReplicaId::new(2, NodeId(3)));
+    let (from, to) = (replica(NodeId(1)), replica(NodeId(3)));
+    let body = Body::Heartbeat { commit: Index(9), round: None };
+    let message = PeerMessage { group, from, to, term: Term(2), body };
+    let replicas = trio.of(NodeId(3));
+    let mut out = Output::default();
+    let stepped = replicas.step((NodeId(1), SESSION), true, message, &mut out);
+    assert!(matches!(stepped, Err(Lie::Quarantined(_))));
+    assert_eq!(replicas.role(group), Some(Role::Quarantined));
+    let mut out = Output::default();
+    assert_eq!(replicas.create(group, new, &[from], &mut out), Ok(()));
+    assert_eq!(out.log, [(group, Record::Born(new))]);
+    assert_eq!(replicas.role(group), Some(Role::Follower { leader: None }));
+}
+
 /// Records leave memory in their order, but not before they are durable.
 #[test]
 fn the_oldest_durable_records_leave_memory() {
