@@ -277,11 +277,14 @@ impl Replica {
     /// The block is durable, and all before it. raft hears of it before the messages leave that
     /// have waited for it (A).
     pub(crate) fn persisted(&mut self, durable: BlockNumber, turn: &mut Turn<'_>) {
+        let mut has_waited = false;
         while let Some(waiting) = self.unflushed.pop(durable) {
+            has_waited = true;
             self.raft.on_persist_ready(waiting.ready);
             waiting.messages.into_iter().for_each(|it| Self::send(it, turn));
         }
-        if self.state == State::Running {
+        // Most replicas of a shard have nothing in a block.
+        if has_waited && self.state == State::Running {
             self.take_readies(turn);
         }
     }
