@@ -1,5 +1,6 @@
 //! The log of a node: blocks, and what recovery finds in them.
 
+use super::toy::Toy;
 use crate::{Base, BlockNumber, Entry, Group, Index, Record, RecoveredGroup, ReplicaId, Term};
 use std::collections::BTreeMap;
 
@@ -7,8 +8,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Written {
     Record(Record, Index),
+    /// The snapshot of another replica: [`Record::Installed`] with the file that was received.
+    Installed(Base, Toy),
     /// A row of a snapshot: the entries up to it are merged.
-    Row(Base),
+    Row(Base, Toy),
 }
 
 #[derive(Debug, Clone)]
@@ -22,6 +25,8 @@ pub(crate) struct Block {
 pub(crate) struct View {
     pub(crate) replica: Option<ReplicaId>,
     pub(crate) base: Base,
+    /// The machine in the snapshot, which may be newer than the base.
+    pub(crate) toy: Toy,
     pub(crate) entries: Vec<Entry>,
     pub(crate) term: Term,
     pub(crate) vote: Option<ReplicaId>,
@@ -49,17 +54,18 @@ impl View {
             Written::Record(Record::Born(replica), _) => {
                 *self = Self { replica: Some(*replica), ..Self::default() };
             }
-            Written::Record(Record::Installed(base), _) => {
+            Written::Record(Record::Installed(_), _) => panic!("a marker without its snapshot"),
+            Written::Installed(base, toy) => {
                 self.entries.clear();
                 self.commit = self.commit.max(base.index);
-                self.base = base.clone();
+                (self.base, self.toy) = (base.clone(), *toy);
             }
             Written::Record(Record::Vote(term, vote), _) => {
                 assert!(*term >= self.term, "terms fall on the disk");
                 (self.term, self.vote) = (*term, *vote);
             }
             Written::Record(Record::Entry(entry), commit) => self.append(entry, *commit),
-            Written::Row(base) => self.compact(base),
+            Written::Row(base, toy) => self.compact(base, toy),
         }
     }
 
@@ -72,12 +78,14 @@ impl View {
         self.entries.push(entry.clone());
     }
 
-    fn compact(&mut self, base: &Base) {
+    /// A row is written once all that it has is committed and durable.
+    fn compact(&mut self, base: &Base, toy: &Toy) {
         if base.index > self.base.index {
             let merged = (base.index.0 - self.base.index.0) as usize;
-            self.entries.drain(..merged.min(self.entries.len()));
-            self.commit = self.commit.max(base.index);
-            self.base = base.clone();
+            self.entries.drain(..merged);
+            (self.base, self.toy) = (base.clone(), *toy);
+            assert!(toy.newest() <= self.last(), "a row with more than the log");
+            self.commit = self.commit.max(toy.newest());
         }
     }
 

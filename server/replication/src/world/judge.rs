@@ -1,22 +1,43 @@
 //! The judge: decides from the disks whether an entry is committed, and compares all replicas.
 
+use super::E;
 use super::disk::{View, Views};
-use crate::{Content, Entry, Group, Index, Members, NodeId, ReplicaId, Term};
+use super::toy::{Digest, Toy};
+use crate::{Change, Content, Entry, Group, Index, Members, NodeId, ReplicaId, Term};
 use std::collections::BTreeMap;
-
-/// A digest of the records of a group up to an entry.
-pub(crate) type Digest = u64;
 
 #[derive(Default)]
 pub(crate) struct Judge {
     /// The durable log of each node.
     pub(crate) disks: BTreeMap<NodeId, Views>,
-    /// The committed entries, with the digest after each.
-    committed: BTreeMap<Group, BTreeMap<Index, (Term, Digest)>>,
-    leaders: BTreeMap<(Group, Term), ReplicaId>,
+    groups: BTreeMap<Group, Committed>,
+    leaders: BTreeMap<(Group, Term), Led>,
+    /// The time in milliseconds.
+    pub(crate) now: u64,
     pub(crate) faults: Vec<String>,
     /// The number of commits before the leader's own flush.
     pub(crate) early_commits: u64,
+    /// The number of records that were answered.
+    pub(crate) answers: u64,
+    /// The number of reads that an entry has confirmed.
+    pub(crate) read_by_entry: u64,
+    /// The longest time, in milliseconds, for which an older leader has led beside a newer one.
+    pub(crate) longest_overlap: u64,
+}
+
+/// The leader of a term.
+struct Led {
+    replica: ReplicaId,
+    /// The time of its election.
+    since: u64,
+}
+
+/// The committed part of a group. The formation of the cluster is entry 1.
+struct Committed {
+    entries: BTreeMap<Index, (Entry, [Digest; 2])>,
+    toy: Toy,
+    /// The members after the last committed change, and before it.
+    members: [Members; 2],
 }
 
 /// A replica that knows of a commit.
@@ -24,43 +45,54 @@ pub(crate) struct Witness<'a> {
     pub(crate) node: NodeId,
     pub(crate) group: Group,
     pub(crate) log: &'a View,
-    /// The configuration, and the one before the last change: a commit may be of either.
-    pub(crate) members: [&'a Members; 2],
     /// The commit index that it knew before.
     pub(crate) from: Index,
 }
 
-pub(crate) fn digest(before: Digest, entry: &Entry) -> Digest {
-    let Content::Records(records) = &entry.content else { return before };
-    let mix =
-        |digest: Digest, byte: &u8| (digest ^ Digest::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    records.iter().fold(before.rotate_left(5) ^ entry.index.0, mix)
-}
-
 impl Judge {
-    fn fault(&mut self, fault: String) {
+    /// A group begins with these members.
+    pub(crate) fn formed(&mut self, group: Group, members: &Members) {
+        let members = [members.clone(), members.clone()];
+        let toy = Toy::empty(Index(1));
+        self.groups.insert(group, Committed { entries: BTreeMap::new(), toy, members });
+    }
+
+    pub(crate) fn fault(&mut self, fault: String) {
         self.faults.push(fault);
     }
 
     /// The last committed entry of a group.
     pub(crate) fn top(&self, group: Group) -> Index {
-        self.committed.get(&group).and_then(|it| it.last_key_value()).map_or(Index(1), |it| *it.0)
+        self.groups[&group].entries.last_key_value().map_or(Index(1), |it| *it.0)
     }
 
     pub(crate) fn committed_term(&self, group: Group, index: Index) -> Option<Term> {
-        self.committed.get(&group)?.get(&index).map(|it| it.0)
+        self.groups[&group].entries.get(&index).map(|it| it.0.term)
     }
 
-    /// The digest after a committed entry. The formation of the cluster is entry 1.
-    pub(crate) fn digest_at(&self, group: Group, index: Index) -> Digest {
-        let known = self.committed.get(&group).and_then(|it| it.get(&index));
-        known.map_or(0, |it| it.1)
+    /// The members of a group after its last committed change.
+    pub(crate) fn members(&self, group: Group) -> &Members {
+        &self.groups[&group].members[0]
     }
 
     pub(crate) fn leads(&mut self, group: Group, term: Term, replica: ReplicaId) {
-        let first = *self.leaders.entry((group, term)).or_insert(replica);
-        if first != replica {
+        let since = self.now;
+        let led = self.leaders.entry((group, term)).or_insert(Led { replica, since });
+        if led.replica != replica {
+            let first = led.replica;
             self.fault(format!("{first:?} and {replica:?} lead {group:?} in {term:?}"));
+        }
+    }
+
+    /// A leader serves requests. If another has been elected meanwhile, this one has to step down
+    /// before that one fires a timer or lets a session expire.
+    pub(crate) fn serves(&mut self, group: Group, term: Term) {
+        let newer = (group, Term(term.0 + 1))..=(group, Term::LIMIT);
+        let Some((_, newer)) = self.leaders.range(newer).next() else { return };
+        let overlap = self.now - newer.since;
+        self.longest_overlap = self.longest_overlap.max(overlap);
+        if overlap > 3 * E {
+            self.fault(format!("{group:?}: the leader of {term:?} leads {overlap} ms too long"));
         }
     }
 
@@ -81,22 +113,35 @@ impl Judge {
                 self.fault(format!("{node:?} {group:?}: {index:?} is committed and not there"));
                 return;
             };
-            if !witness.members.iter().any(|it| self.is_on_a_quorum(group, entry, it)) {
-                let copies = self.copies(group, entry, &witness.members[0].voters);
+            if !self.is_on_a_quorum(group, entry) {
+                let copies = self.copies(group, entry, &self.members(group).voters);
                 self.fault(format!("{node:?} {group:?}: {index:?} committed on {copies} disks"));
             }
-            if self.copies(group, entry, &voter_of(node, witness.members[0])) == 0 {
+            if self.copies(group, entry, &voter_of(node, self.members(group))) == 0 {
                 self.early_commits += 1;
             }
-            let digest = digest(self.digest_at(group, Index(index.0 - 1)), entry);
-            self.committed.entry(group).or_default().insert(index, (entry.term, digest));
+            self.add(group, entry);
         }
     }
 
-    fn is_on_a_quorum(&self, group: Group, entry: &Entry, members: &Members) -> bool {
+    fn add(&mut self, group: Group, entry: &Entry) {
+        let it = self.groups.get_mut(&group).unwrap();
+        it.toy.apply(entry);
+        it.entries.insert(entry.index, (entry.clone(), it.toy.digests()));
+        if let Content::Change(change) = entry.content {
+            let after = changed(&it.members[0], change);
+            it.members[1] = std::mem::replace(&mut it.members[0], after);
+        }
+    }
+
+    /// Whether a quorum has the entry on disk: of the members, or of those before the last change.
+    /// A leader applies a change after it is committed, when its own disk has it.
+    pub(crate) fn is_on_a_quorum(&self, group: Group, entry: &Entry) -> bool {
         let majority = |voters: &[ReplicaId]| self.copies(group, entry, voters) > voters.len() / 2;
-        let outgoing = &members.outgoing;
-        majority(&members.voters) && (outgoing.is_empty() || majority(outgoing))
+        let decides = |it: &Members| {
+            majority(&it.voters) && (it.outgoing.is_empty() || majority(&it.outgoing))
+        };
+        self.groups[&group].members.iter().any(decides)
     }
 
     /// The number of these replicas on whose disk the entry is.
@@ -112,13 +157,59 @@ impl Judge {
         voters.iter().filter(has).count()
     }
 
-    /// The machines of a replica have applied a committed entry, with this digest.
-    pub(crate) fn applied(&mut self, node: NodeId, group: Group, index: Index, digest: Digest) {
-        let expected = self.digest_at(group, index);
-        if digest != expected {
+    /// A client was answered that its records are durable: they are in the entry with this index,
+    /// for ever.
+    pub(crate) fn answered(&mut self, group: Group, index: Index, entry: &Entry, records: &[u8]) {
+        self.answers += 1;
+        let known = self.groups[&group].entries.get(&index).map(|it| &it.0);
+        let is_there = |entry: &Entry| match &entry.content {
+            Content::Records(all) => all.windows(records.len()).any(|it| it == records),
+            Content::Empty | Content::Change(_) => false,
+        };
+        let is_safe =
+            known.map_or_else(|| is_there(entry) && self.is_on_a_quorum(group, entry), is_there);
+        if !is_safe {
+            self.fault(format!("{group:?} {index:?}: answered, and not committed"));
+        }
+    }
+
+    /// A read was answered. `had_all`: it had seen all that was committed when it was evaluated.
+    pub(crate) fn answers_read(&mut self, node: NodeId, group: Group, had_all: bool) {
+        if !had_all {
+            self.fault(format!("{node:?} {group:?}: a stale read"));
+        }
+    }
+
+    /// The machines of a replica have applied a committed entry, with these digests.
+    pub(crate) fn applied(
+        &mut self,
+        node: NodeId,
+        group: Group,
+        index: Index,
+        digests: [Digest; 2],
+    ) {
+        let known = self.groups[&group].entries.get(&index);
+        if digests != known.map_or([0, 0], |it| it.1) {
             self.fault(format!("{node:?} {group:?}: other records up to {index:?}"));
         }
     }
+}
+
+/// The members after a change, by the words of [`Change`] alone.
+fn changed(before: &Members, change: Change) -> Members {
+    let mut after = before.clone();
+    match change {
+        Change::AddLearner(id) => after.learners.push(id),
+        Change::RemoveLearner(id) => after.learners.retain(|it| *it != id),
+        Change::Replace { old, new } => {
+            after.outgoing.clone_from(&before.voters);
+            after.voters.retain(|it| *it != old);
+            after.voters.push(new);
+            after.learners.retain(|it| *it != new);
+        }
+        Change::Leave => after.outgoing.clear(),
+    }
+    after
 }
 
 fn voter_of(node: NodeId, members: &Members) -> Vec<ReplicaId> {

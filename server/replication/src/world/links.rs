@@ -1,13 +1,16 @@
 //! The links between the nodes: messages arrive in their order, or not at all.
 
-use super::{E, TICK, World};
-use crate::{NodeId, PeerMessage};
-use std::collections::VecDeque;
+use super::World;
+use super::defects::Defect;
+use crate::{Body, Group, NodeId, PeerMessage, Session, Term};
+use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Default)]
 pub(super) struct Link {
     pub(super) cut: bool,
     pub(super) queue: VecDeque<OnTheWay>,
+    /// The messages of older connections, which only a defect delivers.
+    old: VecDeque<OnTheWay>,
 }
 
 pub(super) struct OnTheWay {
@@ -19,15 +22,41 @@ pub(super) struct OnTheWay {
 }
 
 impl World {
+    pub(super) fn link(&mut self, from: NodeId, to: NodeId) -> &mut Link {
+        self.links.get_mut(&(from, to)).unwrap()
+    }
+
+    /// The end of a connection: what was on its way is lost.
+    pub(super) fn lose_frames(&mut self, from: NodeId, to: NodeId) {
+        let delay = self.random.u64(..200);
+        let is_kept = self.defect == Some(Defect::OldFrames);
+        let link = self.link(from, to);
+        let lost = std::mem::take(&mut link.queue);
+        if is_kept {
+            link.old.extend(lost.into_iter().map(|it| OnTheWay { at: it.at + delay, ..it }));
+        }
+    }
+
     /// A connection breaks, and the nodes are connected again at once. What was on its way is lost.
     pub(crate) fn reset(&mut self, from: NodeId, to: NodeId) {
-        self.links.get_mut(&(from, to)).unwrap().queue.clear();
-        self.with(from, |it, judge| it.call(judge, |replicas, out| replicas.lost(to, false, out)));
+        self.lose_frames(from, to);
+        self.notify(from, |it, judge| {
+            it.call(judge, |replicas, out| replicas.lost(to, false, out));
+        });
+    }
+
+    /// The newest message did not fit into the connection.
+    pub(crate) fn drop_frame(&mut self, from: NodeId, to: NodeId) {
+        if let Some(it) = self.link(from, to).queue.pop_back() {
+            let group = it.message.group;
+            self.notify(from, |it, judge| {
+                it.call(judge, |replicas, out| replicas.dropped(to, &[group], out));
+            });
+        }
     }
 
     pub(crate) fn cut(&mut self, from: NodeId, to: NodeId, cut: bool) {
-        let link = self.links.get_mut(&(from, to)).unwrap();
-        if std::mem::replace(&mut link.cut, cut) != cut {
+        if std::mem::replace(&mut self.link(from, to).cut, cut) != cut {
             self.reset(from, to);
         }
     }
@@ -39,24 +68,88 @@ impl World {
         }
     }
 
+    /// Delivers what has arrived. A process that stands still gets it later.
     pub(super) fn deliver(&mut self, from: NodeId, to: NodeId) {
-        loop {
-            let now = self.now;
-            let queue = &mut self.links.get_mut(&(from, to)).unwrap().queue;
-            let Some(it) = queue.pop_front_if(|it| it.at <= now) else { return };
-            let Some(session) = self.node(from).map(|it| it.session) else { return };
+        while let Some(session) = self.node(from).map(|it| it.session)
+            && self.is_running(to)
+            && let Some(it) = self.next_arrived(from, to)
+        {
             let machine = self.machine(to);
             let heard = machine.heard.entry(from).or_default();
             *heard = it.ticks.max(*heard);
-            let fresh = machine.ticks - it.echo.min(machine.ticks) <= E / TICK;
-            let stepped = self.with(to, |node, judge| {
-                node.call(judge, |replicas, out| {
-                    replicas.step((from, session), fresh, it.message, out)
-                })
-            });
-            if let Some(Err(lie)) = stepped {
-                self.lies.push(lie);
-            }
+            let fresh = machine.is_fresh(it.echo);
+            self.count_learner(&it.message, fresh);
+            self.step_message(to, (from, session), fresh, it.message);
         }
+    }
+
+    fn next_arrived(&mut self, from: NodeId, to: NodeId) -> Option<OnTheWay> {
+        let now = self.now;
+        let link = self.link(from, to);
+        let old = link.old.pop_front_if(|it| it.at <= now);
+        old.or_else(|| link.queue.pop_front_if(|it| it.at <= now))
+    }
+
+    fn step_message(
+        &mut self,
+        to: NodeId,
+        from: (NodeId, Session),
+        fresh: bool,
+        message: PeerMessage,
+    ) {
+        let stepped = self.with(to, |node, judge| {
+            node.call(judge, |replicas, out| replicas.step(from, fresh, message, out))
+        });
+        if let Some(Err(lie)) = stepped {
+            self.lies.push(lie);
+        }
+    }
+
+    /// Injected fault 9: a voter gets the acknowledgements of a learner, too.
+    fn count_learner(&mut self, message: &PeerMessage, fresh: bool) {
+        let members = self.judge.members(message.group);
+        let is_learner = members.learners.contains(&message.from);
+        if self.defect != Some(Defect::CountedLearner)
+            || !is_learner
+            || !matches!(message.body, Body::Appended { .. })
+        {
+            return;
+        }
+        let voter = members.voters.iter().copied().find(|it| *it != message.to);
+        let Some(session) = voter.and_then(|it| self.node(it.node())).map(|it| it.session) else {
+            return;
+        };
+        let from = voter.unwrap();
+        let message = PeerMessage { from, ..message.clone() };
+        self.step_message(message.to.node(), (from.node(), session), fresh, message);
+    }
+
+    /// The voters whose answers to the leader of this term have arrived, and are not read.
+    pub(super) fn unread_answers(&self, leader: NodeId, group: Group, term: Term) -> usize {
+        let machine = &self.machines[&leader];
+        let is_answer = |it: &OnTheWay| {
+            it.message.term == term
+                && machine.is_fresh(it.echo)
+                && matches!(it.message.body, Body::Appended { .. } | Body::Heard { .. })
+        };
+        let voters = &self.judge.members(group).voters;
+        let unread = self.unread(leader, group).filter(|it| is_answer(it));
+        let voters = unread.map(|it| it.message.from).filter(|it| voters.contains(it));
+        voters.collect::<BTreeSet<_>>().len()
+    }
+
+    /// Whether a message of the leader of this term, or a later one, has arrived and is not read.
+    pub(super) fn has_unread_leader(&self, node: NodeId, group: Group, term: Term) -> bool {
+        let is_of_leader =
+            |it: &PeerMessage| matches!(it.body, Body::Append { .. } | Body::Heartbeat { .. });
+        let mut unread = self.unread(node, group).map(|it| &it.message);
+        unread.any(|it| it.term >= term && is_of_leader(it))
+    }
+
+    fn unread(&self, node: NodeId, group: Group) -> impl Iterator<Item = &OnTheWay> {
+        let links = self.links.iter().filter(move |((_, to), _)| *to == node);
+        // A message of this millisecond may have arrived after the input was read.
+        let arrived = links.flat_map(|(_, it)| &it.queue).filter(|it| it.at < self.now);
+        arrived.filter(move |it| it.message.group == group)
     }
 }

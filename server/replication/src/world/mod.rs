@@ -1,25 +1,29 @@
 //! A world of three nodes: their disks, links and clocks are simulated, and they fail in every way
 //! that real ones do. The crate is called through its interface alone.
 //!
-//! `node` performs the outputs of the crate, and has a toy machine for each group. `disk` is the
-//! log of a node, and what recovery finds in it. `links` has the messages on their way. `judge`
-//! decides from the disks what is committed. `moves` replaces replicas. `scripts` has single
-//! stories, and `seeds` random ones. The world passes in steps of a millisecond.
+//! `node` performs the outputs of the crate. `state` is a group at a node, with its `toy` machine
+//! and its clients. `disk` is the log of a node, and what recovery finds in it. `machine` has the
+//! process and the clock of a node, and `links` the messages on their way. `judge` decides from the
+//! disks what is committed. `moves` replaces replicas. `scripts` has single stories, and `seeds`
+//! random ones, which have to find the `defects`. The world passes in steps of a millisecond.
 
+mod defects;
 mod disk;
 mod judge;
 mod links;
+mod machine;
 mod moves;
 mod node;
 mod scripts;
 mod seeds;
+mod state;
+mod toy;
 
-use crate::{
-    Base, BlockNumber, Group, Index, Lie, Members, NodeId, Record, ReplicaId, Round, Session, Term,
-};
-use disk::{Block, Written};
+use crate::{Group, Lie, NodeId, ReplicaId, Role, Round, Session, Term};
+use defects::Defect;
 use judge::Judge;
 use links::{Link, OnTheWay};
+use machine::Machine;
 use moves::Placements;
 use node::{Node, SLOTS};
 use std::collections::BTreeMap;
@@ -32,33 +36,6 @@ pub(crate) const E: u64 = 20 * TICK;
 /// The time that the snapshot of a group needs to its receiver.
 const RESTORE: u64 = 20;
 
-/// A defect that a seed has to find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Defect {
-    /// Blocks are reported as durable before they are: injected faults 1 and 2.
-    EarlyFlush,
-    /// Votes are not written: injected fault 3.
-    LostVotes,
-    /// Terms are not written: injected fault 4.
-    LostTerms,
-    /// A deposed leader keeps what it has applied: injected fault 7.
-    NoUndo,
-    /// A new process has the session of the older one: injected fault 16.
-    KeptSession,
-}
-
-/// A node, or its disk while it is down.
-pub(crate) struct Machine {
-    pub(crate) node: Option<Node>,
-    pub(crate) disk: Vec<Block>,
-    starts: u64,
-    /// The time until which the disk hangs, and at which the block in flight is durable.
-    pub(crate) hangs: u64,
-    flush_at: u64,
-    ticks: u64,
-    heard: BTreeMap<NodeId, u64>,
-}
-
 pub(crate) struct World {
     pub(crate) now: u64,
     pub(crate) random: fastrand::Rng,
@@ -67,11 +44,21 @@ pub(crate) struct World {
     pub(crate) judge: Judge,
     pub(crate) placed: Placements,
     defect: Option<Defect>,
-    restores: Vec<(u64, NodeId, Group, ReplicaId)>,
+    restores: Vec<Restore>,
     /// The reads in progress: whether the reader had the last committed entry when it evaluated.
     reads: BTreeMap<(NodeId, Session, Group, Round), bool>,
     pub(crate) confirmed: u64,
+    /// The number of blocks that disks have lost.
+    pub(crate) lost_blocks: u64,
     pub(crate) lies: Vec<Lie>,
+}
+
+/// A snapshot on its way from a leader to a replica.
+struct Restore {
+    due: u64,
+    leader: (NodeId, Session),
+    group: Group,
+    to: ReplicaId,
 }
 
 pub(crate) fn replica(generation: u64, node: u16) -> ReplicaId {
@@ -105,6 +92,7 @@ impl World {
             restores: Vec::new(),
             reads: BTreeMap::new(),
             confirmed: 0,
+            lost_blocks: 0,
             lies: Vec::new(),
         };
         for node in (1..=nodes).map(NodeId) {
@@ -129,8 +117,23 @@ impl World {
         self.machines.get_mut(&node).unwrap()
     }
 
-    /// A call of a node that is up. What it sends goes to its links.
+    /// Whether the node has a process that does not stand still.
+    pub(crate) fn is_running(&self, node: NodeId) -> bool {
+        let machine = &self.machines[&node];
+        machine.node.is_some() && machine.paused <= self.now
+    }
+
+    /// A call of a node that runs. What it sends goes to its links.
     pub(crate) fn with<T>(
+        &mut self,
+        node: NodeId,
+        call: impl FnOnce(&mut Node, &mut Judge) -> T,
+    ) -> Option<T> {
+        if self.is_running(node) { self.notify(node, call) } else { None }
+    }
+
+    /// A call of a node that is up. It may stand still: what it is called for is not lost.
+    pub(crate) fn notify<T>(
         &mut self,
         node: NodeId,
         call: impl FnOnce(&mut Node, &mut Judge) -> T,
@@ -154,29 +157,36 @@ impl World {
             }
         }
         for (group, to) in std::mem::take(&mut node.restores) {
-            self.restores.push((self.now + RESTORE, from, group, to));
+            let leader = (from, node.session);
+            self.restores.push(Restore { due: self.now + RESTORE, leader, group, to });
         }
         for (group, round) in std::mem::take(&mut node.confirmed) {
             let had_all = self.reads.remove(&(from, node.session, group, round));
             self.confirmed += 1;
-            if !had_all.expect("a round is confirmed once") {
-                self.judge.faults.push(format!("{from:?} {group:?}: a stale read"));
-            }
+            self.judge.answers_read(from, group, had_all.expect("a round is confirmed once"));
         }
     }
 
-    /// A read: it is answered if the replica led when the round began, and later.
+    /// Two reads of the same state. One is answered if the replica led when its round began, or
+    /// later. The other is answered by the next entry.
     pub(crate) fn read(&mut self, node: NodeId, group: Group) {
-        let begun = self.with(node, |it, judge| {
-            let round = it.call(judge, |replicas, out| replicas.confirm(group, out))?;
-            let (log, top) = (&it.log[&group], judge.top(group));
-            let had_all = log.base.index >= top
-                || log.term_of(top).is_some_and(|it| judge.committed_term(group, top) == Some(it));
-            Some((it.session, round, had_all))
-        });
-        if let Some((session, round, had_all)) = begun.flatten() {
-            self.reads.insert((node, session, group, round), had_all);
+        if !self.is_running(node) {
+            return;
         }
+        let (defect, judge) = (self.defect, &mut self.judge);
+        let it = self.machines.get_mut(&node).unwrap().node.as_mut().unwrap();
+        let (Some(log), Some(state)) = (it.log.get(&group), it.groups.get_mut(&group)) else {
+            return;
+        };
+        let top = judge.top(group);
+        let had_all = log.base.index >= top
+            || log.term_of(top).is_some_and(|it| judge.committed_term(group, top) == Some(it));
+        state.read(log, had_all, defect);
+        let round = it.call(judge, |replicas, out| replicas.confirm(group, out));
+        if let Some(round) = round {
+            self.reads.insert((node, it.session, group, round), had_all);
+        }
+        self.collect(node);
     }
 
     pub(crate) fn leader(&self, group: Group) -> Option<NodeId> {
@@ -189,7 +199,7 @@ impl World {
     pub(crate) fn propose(&mut self, node: NodeId, group: Group, records: &[u8]) {
         self.with(node, |it, _| {
             if it.is_open(group) {
-                it.groups.get_mut(&group).unwrap().open.extend(records);
+                it.groups.get_mut(&group).unwrap().accept(&it.log[&group], records);
             }
         });
     }
@@ -198,66 +208,62 @@ impl World {
         self.nodes().into_iter().filter(|it| *it != node).collect()
     }
 
-    /// The process ends. The block in flight is durable or lost.
-    pub(crate) fn crash(&mut self, node: NodeId, flight_is_kept: bool) {
-        let machine = self.machines.get_mut(&node).unwrap();
-        let Some(mut it) = machine.node.take() else { return };
-        if let Some(block) = it.flight.take().filter(|_| flight_is_kept) {
-            disk::take(self.judge.disks.entry(node).or_default(), &block.records);
-            it.durable.push(block);
-        }
-        machine.disk = it.durable;
-        let refused = self.random.bool();
-        for other in self.others(node) {
-            self.links.get_mut(&(node, other)).unwrap().queue.clear();
-            self.links.get_mut(&(other, node)).unwrap().queue.clear();
-            self.with(other, |it, judge| {
-                it.call(judge, |replicas, out| replicas.lost(node, refused, out));
-            });
-        }
-    }
-
-    /// A new process of the node, which recovers from the disk.
-    pub(crate) fn start(&mut self, node: NodeId) {
-        let machine = self.machines.get_mut(&node).unwrap();
-        machine.starts += 1;
-        machine.heard.clear();
-        let is_kept = self.defect == Some(Defect::KeptSession);
-        let session = Session(if is_kept { 1 } else { machine.starts });
-        let disk = std::mem::take(&mut machine.disk);
-        let views = disk::recover(&disk);
-        assert_eq!(self.judge.disks[&node], views, "recovery finds what became durable");
-        let placed = &self.placed;
-        let started = Node::start(node, session, disk, placed, self.defect, &mut self.judge);
-        self.machine(node).node = Some(started);
-        for other in self.others(node) {
-            let there = self.node(other).map(|it| it.session);
-            if let Some(there) = there {
-                self.with(other, |it, _| it.replicas.connected(node, session));
-                self.with(node, |it, _| it.replicas.connected(other, there));
-            }
-        }
-        self.collect(node);
-    }
-
-    /// A millisecond passes.
+    /// A millisecond passes. A node reads all input before it ticks.
     pub(crate) fn step(&mut self) {
         self.now += 1;
+        self.judge.now = self.now;
+        self.machines.values_mut().for_each(Machine::pass);
+        if self.defect == Some(Defect::TicksFirst) {
+            self.nodes().into_iter().for_each(|it| self.tick(it));
+        }
         let pairs: Vec<(NodeId, NodeId)> = self.links.keys().copied().collect();
         pairs.into_iter().for_each(|(from, to)| self.deliver(from, to));
         for node in self.nodes() {
-            if self.now % TICK == u64::from(node.0) * 17 % TICK {
-                self.machine(node).ticks += 1;
-                self.with(node, |it, judge| it.call(judge, |it, out| it.tick(1, out)));
-            }
+            self.tick(node);
             let machine = self.machine(node);
             let is_due = machine.flush_at.max(machine.hangs) <= self.now;
             if is_due {
                 self.with(node, |it, judge| it.flushed(judge));
             }
             self.seal(node);
+            for (group, (_, role)) in self.roles(node) {
+                if let Some(term) = role.leads().filter(|_| self.is_running(node)) {
+                    self.judge.serves(group, term);
+                }
+            }
         }
         self.restore();
+    }
+
+    /// The ticks that have passed. They depose no leader that a quorum has answered, and no
+    /// replica stands for election if its leader was heard.
+    fn tick(&mut self, node: NodeId) {
+        if !self.is_running(node) || self.machine(node).owed == 0 {
+            return;
+        }
+        let ticks = std::mem::take(&mut self.machine(node).owed);
+        let before = self.roles(node);
+        self.with(node, |it, judge| it.call(judge, |it, out| it.tick(ticks, out)));
+        let after = self.roles(node);
+        for (group, (term, before)) in before {
+            let Some((_, after)) = after.get(&group).copied() else { continue };
+            if before.leads().is_some() && after.leads().is_none() {
+                let answers = self.unread_answers(node, group, term);
+                if answers + 1 > self.judge.members(group).voters.len() / 2 {
+                    self.judge.fault(format!("{node:?} {group:?}: deposed with {answers} answers"));
+                }
+            }
+            let stands = before != Role::Candidate && after == Role::Candidate;
+            if stands && self.has_unread_leader(node, group, term) {
+                self.judge.fault(format!("{node:?} {group:?}: stands though its leader was heard"));
+            }
+        }
+    }
+
+    /// The groups of a node, with their terms and roles.
+    fn roles(&self, node: NodeId) -> BTreeMap<Group, (Term, Role)> {
+        let Some(node) = self.node(node) else { return BTreeMap::new() };
+        node.groups.iter().map(|(group, it)| (*group, (node.log[group].term, it.role))).collect()
     }
 
     fn seal(&mut self, node: NodeId) {
@@ -274,17 +280,22 @@ impl World {
         }
     }
 
-    /// Snapshots that have arrived are offered: a row of the leader, whose state is the judge's.
+    /// Snapshots that have arrived are offered. A receiver that was not reached gets none.
     fn restore(&mut self) {
-        let now = self.now;
-        let (due, rest) =
-            std::mem::take(&mut self.restores).into_iter().partition(|it| it.0 <= now);
-        self.restores = rest;
-        let due: Vec<(u64, NodeId, Group, ReplicaId)> = due;
-        for (_, leader, group, to) in due {
+        let (now, machines) = (self.now, &self.machines);
+        let runs = |node: NodeId| machines[&node].paused <= now;
+        let is_due = |it: &mut Restore| it.due <= now && runs(it.leader.0) && runs(it.to.node());
+        let due: Vec<Restore> = self.restores.extract_if(.., is_due).collect();
+        for Restore { leader: (leader, session), group, to, .. } in due {
+            let is_same = self.node(leader).is_some_and(|it| it.session == session);
+            let is_cut = self.links[&(leader, to.node())].cut;
+            if !is_same || is_cut || self.node(to.node()).is_none() {
+                continue;
+            }
+            let row = self.with(leader, |it, judge| it.row(group, judge)).flatten();
+            let Some((base, toy)) = row else { continue };
+            self.with(to.node(), |it, _| it.files.insert((group, to, base.index), toy));
             self.with(leader, |it, judge| {
-                it.compact(group, judge);
-                let Some(base) = it.log.get(&group).map(|it| it.base.clone()) else { return };
                 it.call(judge, |replicas, out| replicas.offer(group, to, base, out));
             });
         }
@@ -297,7 +308,8 @@ impl World {
     /// All nodes are up and connected.
     pub(crate) fn end_faults(&mut self) {
         for node in self.nodes() {
-            self.machine(node).hangs = 0;
+            let machine = self.machine(node);
+            (machine.hangs, machine.paused) = (0, 0);
             if self.node(node).is_none() {
                 self.start(node);
             }
@@ -315,7 +327,7 @@ impl World {
             }
         }
         let states: Vec<String> = groups().map(|it| self.describe(it)).collect();
-        self.judge.faults.push(format!("not in step: {}", states.join("; ")));
+        self.judge.fault(format!("not in step: {}", states.join("; ")));
     }
 
     fn is_in_step(&self, group: Group) -> bool {
@@ -329,6 +341,12 @@ impl World {
         })
     }
 
+    /// The first fault that was found.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let lie = self.lies.first().map(|it| format!("an honest message was refused: {it:?}"));
+        self.judge.faults.first().cloned().or(lie)
+    }
+
     pub(crate) fn describe(&self, group: Group) -> String {
         let of = |node: NodeId| {
             let state = self.node(node).and_then(|it| it.groups.get(&group));
@@ -336,32 +354,5 @@ impl World {
         };
         let states: Vec<String> = self.nodes().into_iter().filter_map(of).collect();
         format!("{group:?} {:?}: {}", self.judge.top(group), states.join(", "))
-    }
-}
-
-impl Machine {
-    /// A node after the formation of its cluster: each group begins with entry 1.
-    fn formed(node: NodeId, judge: &mut Judge) -> Self {
-        let members = Members::of_voters((1..=3).map(|it| replica(1, it)).collect());
-        let base = Base { index: Index(1), term: Term(1), members };
-        let write = |record| Written::Record(record, Index(1));
-        let formed = groups().filter(|_| node.0 <= 3);
-        let records = formed.flat_map(|group| {
-            let born = write(Record::Born(replica(1, node.0)));
-            let installed = write(Record::Installed(base.clone()));
-            let term = write(Record::Vote(Term(1), None));
-            [born, installed, term].map(|it| (group, it))
-        });
-        let block = Block { number: BlockNumber(0), records: records.collect() };
-        disk::take(judge.disks.entry(node).or_default(), &block.records);
-        Self {
-            node: None,
-            disk: vec![block],
-            starts: 0,
-            hangs: 0,
-            flush_at: 0,
-            ticks: 0,
-            heard: BTreeMap::new(),
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Replicas that replace others, as group 0 would have it: it has the placements, and each leader
 //! does the next step of a move.
 
+use super::defects::Defect;
 use super::{World, groups, replica};
 use crate::{Change, Group, Index, Members, NodeId, NotNow, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +26,10 @@ impl Placements {
         self.placed.iter().filter(|it| it.0 == group).map(|it| it.1).collect()
     }
 
-    fn add(&mut self, group: Group, node: NodeId) -> ReplicaId {
+    fn add(&mut self, group: Group, node: NodeId, defect: Option<Defect>) -> ReplicaId {
         self.generation += 1;
-        let replica = ReplicaId::new(self.generation, node);
+        let is_same = defect == Some(Defect::SameReplicaId);
+        let replica = ReplicaId::new(if is_same { 1 } else { self.generation }, node);
         self.placed.insert((group, replica));
         replica
     }
@@ -84,7 +86,7 @@ impl Moves {
         let is_current = placed.len() == 3 && placed.iter().all(|it| members.voters.contains(it));
         if let Some(free) = free.filter(|_| is_current) {
             let old = placed[world.random.usize(..3)];
-            let new = world.placed.add(group, free);
+            let new = world.placed.add(group, free, world.defect);
             self.in_progress.insert(group, Move { old, new, is_cancelled: false });
         }
     }
@@ -118,8 +120,11 @@ impl Moves {
         } else {
             return;
         };
+        let change_first = world.defect == Some(Defect::ChangeFirst);
         let proposed = world.with(leader, |it, judge| {
-            it.propose(group, judge);
+            if !change_first {
+                it.propose(group, judge);
+            }
             it.call(judge, |replicas, out| replicas.change(group, change, out))
         });
         // The learner is none, and no change that adds it is in progress.
@@ -133,7 +138,7 @@ impl Moves {
     fn end(&mut self, world: &mut World, group: Group, gone: ReplicaId) {
         self.in_progress.remove(&group);
         world.placed.placed.remove(&(group, gone));
-        world.with(gone.node(), |it, _| {
+        world.notify(gone.node(), |it, _| {
             if it.log.get(&group).is_some_and(|it| it.replica == Some(gone)) {
                 it.replicas.remove(group);
                 it.groups.remove(&group);
@@ -151,14 +156,17 @@ fn is_newest(world: &World, group: Group, leader: NodeId) -> bool {
     running.chain(disks).max() <= term
 }
 
-/// The node creates its replica, unless it has it already.
+/// The node creates its replica, unless it has or had it.
 fn place(world: &mut World, group: Group, new: ReplicaId) {
     let known = world.placed.of(group);
+    let may_return = world.defect == Some(Defect::SameReplicaId);
     for node in world.nodes() {
-        world.with(node, |it, _| it.replicas.place(group, &known));
+        world.notify(node, |it, _| it.replicas.place(group, &known));
     }
-    world.with(new.node(), |it, judge| {
-        if it.log.get(&group).is_none_or(|it| it.replica != Some(new)) {
+    world.notify(new.node(), |it, judge| {
+        // A replica that has left its group is not created again: only the defect does that.
+        let was_there = it.log.get(&group).is_some_and(|it| it.replica == Some(new));
+        if !was_there || may_return && !it.groups.contains_key(&group) {
             it.call(judge, |replicas, out| replicas.create(group, new, &known, out)).unwrap();
         }
     });

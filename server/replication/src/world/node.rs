@@ -1,20 +1,26 @@
 //! A node: the crate under test, its log, and a toy machine for each group.
 
-use super::Defect;
+use super::defects::Defect;
 use super::disk::{Block, View, Views, Written, recover, take};
-use super::judge::{Digest, Judge, Witness, digest};
+use super::judge::{Judge, Witness};
 use super::moves::Placements;
+use super::state::State;
+use super::toy::Toy;
 use crate::{
-    Base, BlockNumber, Config, Entry, Group, Index, Members, NodeId, Output, PeerMessage, Record,
-    ReplicaId, Replicas, Role, Round, Session,
+    Base, BlockNumber, Config, Entry, Group, Index, NodeId, Output, PeerMessage, Record, ReplicaId,
+    Replicas, Role, Round, Session,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 pub(crate) const SLOTS: u16 = 2;
 
 /// The bytes of records in memory: few, so that followers often need older ones.
 const CACHE_BYTES: usize = 200;
+
+/// The snapshots that replicas of a node have received, by replica and index. They are durable.
+pub(crate) type Files = BTreeMap<(Group, ReplicaId, Index), Toy>;
 
 pub(crate) struct Node {
     pub(crate) id: NodeId,
@@ -31,41 +37,8 @@ pub(crate) struct Node {
     pub(crate) sent: Vec<(NodeId, PeerMessage)>,
     pub(crate) restores: BTreeSet<(Group, ReplicaId)>,
     pub(crate) confirmed: Vec<(Group, Round)>,
+    pub(crate) files: Files,
     defect: Option<Defect>,
-}
-
-/// A group at a node, beside its log.
-pub(crate) struct State {
-    pub(crate) role: Role,
-    pub(crate) committed: Index,
-    pub(crate) members: Members,
-    /// The members before the last change.
-    before: Members,
-    /// The records that the next block gets. Only a leader has some.
-    pub(crate) open: Vec<u8>,
-    /// The last entry that the toy machine has applied, and its state after each entry that is not
-    /// known to be committed.
-    applied: Index,
-    digest: Digest,
-    digests: BTreeMap<Index, Digest>,
-    /// The snapshot that is being installed: the machine is loaded once the marker is durable.
-    installing: Option<(BlockNumber, Base)>,
-}
-
-impl State {
-    fn at(base: &Base, judge: &Judge, group: Group) -> Self {
-        Self {
-            role: Role::Follower { leader: None },
-            committed: base.index,
-            members: base.members.clone(),
-            before: base.members.clone(),
-            open: Vec::new(),
-            applied: base.index,
-            digest: judge.digest_at(group, base.index),
-            digests: BTreeMap::new(),
-            installing: None,
-        }
-    }
 }
 
 impl Node {
@@ -73,7 +46,7 @@ impl Node {
     pub(crate) fn start(
         id: NodeId,
         session: Session,
-        durable: Vec<Block>,
+        (durable, files): (Vec<Block>, Files),
         placed: &Placements,
         defect: Option<Defect>,
         judge: &mut Judge,
@@ -88,7 +61,8 @@ impl Node {
         let replicas = Replicas::new(config, groups, &mut out);
         let replicas = replicas.unwrap_or_else(|it| panic!("{id:?} does not start: {it:?}"));
         let state = |(group, view): (&Group, &View)| {
-            let state = State { committed: view.commit, ..State::at(&view.base, judge, *group) };
+            let mut state = State::of(view);
+            state.committed = view.commit;
             (*group, state)
         };
         let groups = log.iter().filter(mine).map(state).collect();
@@ -105,6 +79,7 @@ impl Node {
             sent: Vec::new(),
             restores: BTreeSet::new(),
             confirmed: Vec::new(),
+            files,
             defect,
         };
         node.follow(out, judge);
@@ -129,11 +104,10 @@ impl Node {
         let mut written: Vec<Group> = out.log.iter().map(|it| it.0).collect();
         written.dedup();
         for (group, record) in out.log {
-            self.write(group, record, judge);
+            self.write(group, record);
         }
         for (group, _, members) in out.members {
-            let state = self.groups.get_mut(&group).unwrap();
-            state.before = std::mem::replace(&mut state.members, members);
+            self.groups.get_mut(&group).unwrap().members = members;
         }
         for (group, role) in out.roles {
             self.take_role(group, role, judge);
@@ -149,44 +123,64 @@ impl Node {
             self.groups.remove(&group);
         }
         for (group, range) in out.fetch {
-            let log = &self.log[&group];
-            let (first, last) = range.into_inner();
-            let entries = (first.0..=last.0).map_while(|it| log.entry(Index(it)).cloned());
-            let entries: Vec<Entry> = entries.collect();
-            self.call(judge, |replicas, out| replicas.fetched(group, first, entries, out));
+            self.fetch(group, range, judge);
         }
     }
 
-    fn write(&mut self, group: Group, record: Record, judge: &Judge) {
-        if let Record::Born(_) = record {
-            self.groups.insert(group, State::at(&Base::default(), judge, group));
+    /// Reads entries for followers from the disk. The crate keeps in memory what is not there.
+    fn fetch(&mut self, group: Group, range: RangeInclusive<Index>, judge: &mut Judge) {
+        let (first, last) = range.into_inner();
+        let log = &self.log[&group];
+        let disk = judge.disks.get(&self.id).and_then(|it| it.get(&group));
+        let read = (first.0..=last.0).map_while(|it| disk.and_then(|disk| disk.entry(Index(it))));
+        let read: Vec<Entry> = read.cloned().collect();
+        if read.first().map(|it| it.term) != log.term_of(first) {
+            let node = self.id;
+            judge.fault(format!("{node:?} {group:?}: {first:?} is wanted and not on the disk"));
         }
-        let state = self.groups.get_mut(&group).unwrap();
-        if let Record::Installed(base) = &record {
-            state.members = base.members.clone();
-            state.before = base.members.clone();
-            state.installing = Some((self.number, base.clone()));
+        self.call(judge, |replicas, out| replicas.fetched(group, first, read, out));
+    }
+
+    fn write(&mut self, group: Group, record: Record) {
+        let log = self.log.entry(group).or_default();
+        let committed = self.groups.get(&group).map_or(Index(0), |it| it.committed);
+        let written = if let Record::Installed(base) = record {
+            let replica = log.replica.unwrap();
+            let file = self.files.get(&(group, replica, base.index));
+            Written::Installed(base, *file.expect("an install follows its snapshot"))
+        } else {
+            Written::Record(record, committed)
+        };
+        log.take(&written);
+        match &written {
+            Written::Record(Record::Born(_), _) => {
+                self.groups.insert(group, State::of(log));
+            }
+            Written::Installed(base, _) => {
+                let state = self.groups.get_mut(&group).unwrap();
+                state.members = base.members.clone();
+                state.installing = Some(self.number);
+            }
+            Written::Record(..) | Written::Row(..) => {}
         }
-        let written = Written::Record(record, state.committed);
-        self.log.entry(group).or_default().take(&written);
         self.open.push((group, written));
     }
 
-    /// A leader that is deposed undoes what it has applied and is not committed.
+    /// A leader that is deposed undoes what it has applied and is not committed. Clients hear that
+    /// it does not lead.
     fn take_role(&mut self, group: Group, role: Role, judge: &mut Judge) {
-        let replica = self.log[&group].replica.unwrap();
+        let log = &self.log[&group];
         let state = self.groups.get_mut(&group).unwrap();
         let before = std::mem::replace(&mut state.role, role);
         if let Some(term) = role.leads() {
-            judge.leads(group, term, replica);
+            judge.leads(group, term, log.replica.unwrap());
         }
-        let is_deposed = before.leads().is_some() && before.leads() != role.leads();
-        if is_deposed && self.defect != Some(Defect::NoUndo) {
-            state.open.clear();
-            let base = &self.log[&group].base;
-            state.applied = base.index;
-            state.digest = judge.digest_at(group, base.index);
-            state.digests.clear();
+        if before.leads().is_some() && before.leads() != role.leads() {
+            state.refuse_waiting();
+            if self.defect != Some(Defect::NoUndo) {
+                state.open.clear();
+                state.load(log);
+            }
         }
         self.apply(group, judge);
     }
@@ -194,9 +188,9 @@ impl Node {
     fn commit(&mut self, group: Group, index: Index, judge: &mut Judge) {
         let state = self.groups.get_mut(&group).unwrap();
         let from = std::mem::replace(&mut state.committed, index);
-        let members = [&state.members, &state.before];
         let log = &self.log[&group];
-        judge.commits(&Witness { node: self.id, group, log, members, from }, index);
+        judge.commits(&Witness { node: self.id, group, log, from }, index);
+        state.answer(self.id, group, log, index, judge);
         self.apply(group, judge);
     }
 
@@ -206,18 +200,7 @@ impl Node {
         if state.installing.is_some() {
             return;
         }
-        let leads = state.role.leads().is_some();
-        let last = if leads { log.last() } else { state.committed.min(log.last()) };
-        while state.applied < last {
-            state.applied = state.applied.next();
-            let entry = log.entry(state.applied).expect("the machine follows the log");
-            state.digest = digest(state.digest, entry);
-            state.digests.insert(state.applied, state.digest);
-        }
-        let unknown = state.digests.split_off(&state.committed.next());
-        for (index, digest) in std::mem::replace(&mut state.digests, unknown) {
-            judge.applied(self.id, group, index, digest);
-        }
+        state.apply(self.id, group, log, judge);
         let applied = state.applied;
         let mut out = Output::default();
         self.replicas.applied(group, applied, &mut out);
@@ -264,7 +247,6 @@ impl Node {
     pub(crate) fn damage(&mut self, judge: &mut Judge) {
         let Some(block) = self.flight.as_mut() else { return };
         match self.defect {
-            None | Some(Defect::NoUndo | Defect::KeptSession) => {}
             Some(Defect::EarlyFlush) => {
                 let number = block.number;
                 self.call(judge, |replicas, out| replicas.persisted(number, out));
@@ -279,6 +261,7 @@ impl Node {
             Some(Defect::LostTerms) => {
                 block.records.retain(|(_, it)| !matches!(it, Written::Record(Record::Vote(..), _)))
             }
+            Some(_) | None => {}
         }
     }
 
@@ -291,36 +274,41 @@ impl Node {
         self.call(judge, |replicas, out| replicas.persisted(number, out));
         let groups: Vec<Group> = self.groups.keys().copied().collect();
         for group in groups {
-            self.load(group, number, judge);
+            let state = self.groups.get_mut(&group).unwrap();
+            // A snapshot whose marker is durable.
+            if state.installing.take_if(|it| *it <= number).is_some() {
+                state.load(&self.log[&group]);
+                self.apply(group, judge);
+            }
+            if self.defect == Some(Defect::OwnFlushAnswers) {
+                self.answer_durable(group, judge);
+            }
         }
     }
 
-    /// Loads a snapshot whose marker is durable.
-    fn load(&mut self, group: Group, durable: BlockNumber, judge: &mut Judge) {
+    fn answer_durable(&mut self, group: Group, judge: &mut Judge) {
+        let Some(durable) = judge.disks[&self.id].get(&group).map(View::last) else { return };
         let state = self.groups.get_mut(&group).unwrap();
-        if let Some((_, base)) = state.installing.take_if(|it| it.0 <= durable) {
-            state.applied = base.index;
-            state.digest = judge.digest_at(group, base.index);
-            state.digests.clear();
-            self.apply(group, judge);
-        }
+        state.answer(self.id, group, &self.log[&group], durable, judge);
     }
 
-    /// Writes a row for a group: a snapshot has what is applied, committed and durable.
-    pub(crate) fn compact(&mut self, group: Group, judge: &Judge) {
-        let Some(state) = self.groups.get(&group) else { return };
+    /// Does the next step of a snapshot of the group. The first begins one only if it may.
+    pub(crate) fn snapshot(&mut self, group: Group, may_begin: bool, judge: &Judge) {
+        let Some(state) = self.groups.get_mut(&group) else { return };
         let durable = judge.disks.get(&self.id).and_then(|it| it.get(&group));
         let Some(durable) = durable else { return };
-        let index = state.applied.min(state.committed).min(durable.last());
         let log = &self.log[&group];
-        let is_flushed = durable.term_of(index) == log.term_of(index);
-        if state.installing.is_none() && is_flushed && index > log.base.index {
-            let term = log.term_of(index).unwrap();
-            let base = Base { index, term, members: state.members.clone() };
+        if let Some((base, toy)) = state.snapshot(log, durable, may_begin, self.defect) {
             self.replicas.compacted(group, base.clone());
-            let row = Written::Row(base);
+            let row = Written::Row(base, toy);
             self.log.get_mut(&group).unwrap().take(&row);
             self.open.push((group, row));
         }
+    }
+
+    /// A snapshot of the group for another replica: the newest row.
+    pub(crate) fn row(&mut self, group: Group, judge: &Judge) -> Option<(Base, Toy)> {
+        (0..3).for_each(|_| self.snapshot(group, true, judge));
+        self.log.get(&group).map(|it| (it.base.clone(), it.toy))
     }
 }

@@ -1,6 +1,7 @@
 //! Single stories.
 
-use super::{Defect, E, World, groups};
+use super::defects::Defect;
+use super::{E, World, groups};
 use crate::{Group, NodeId};
 
 #[test]
@@ -48,7 +49,7 @@ fn a_leader_whose_disk_hangs_hands_over() {
     }
     let to = world.others(leader)[0];
     world.with(leader, |it, judge| {
-        it.groups.get_mut(&group).unwrap().open.clear();
+        it.groups.get_mut(&group).unwrap().give_up();
         it.call(judge, |replicas, out| replicas.transfer(group, to, out)).unwrap();
     });
     world.run(50);
@@ -79,16 +80,6 @@ fn a_leader_that_is_cut_off_confirms_nothing() {
     assert_eq!(world.judge.faults, [] as [&str; 0]);
 }
 
-/// A follower's disk has lost its last blocks: entries that it had acknowledged.
-fn loses_blocks(world: &mut World, node: NodeId, blocks: usize) {
-    world.crash(node, true);
-    let disk = &mut world.machines.get_mut(&node).unwrap().disk;
-    disk.truncate(disk.len() - blocks);
-    let views = super::disk::recover(disk);
-    world.judge.disks.insert(node, views);
-    world.start(node);
-}
-
 /// The leader counts nothing of the older process, so it finds where the log ends now.
 #[test]
 fn a_follower_that_lost_committed_entries_gets_them_again() {
@@ -101,7 +92,7 @@ fn a_follower_that_lost_committed_entries_gets_them_again() {
         world.run(20);
     }
     let follower = world.others(leader)[0];
-    loses_blocks(&mut world, follower, 6);
+    world.lose_blocks(follower, 6);
     world.run(E);
     assert_eq!(world.lies, []);
     world.settle();
@@ -123,7 +114,7 @@ fn acknowledged_and_lost(defect: Option<Defect>) -> World {
     world.propose(leader, group, b"records");
     world.run(30);
     assert_eq!(world.judge.top(group), before, "two disks are needed");
-    loses_blocks(&mut world, lost, 1);
+    world.lose_blocks(lost, 1);
     world.cut(leader, lost, true);
     world.run(300);
     world
