@@ -25,6 +25,7 @@
 mod convert;
 pub mod entry;
 pub mod ids;
+mod injected;
 mod log;
 pub mod members;
 pub mod message;

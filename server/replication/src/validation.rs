@@ -7,6 +7,7 @@
 //! *this* replica only if the message contradicts what this replica has, and the sender has no
 //! reason to be wrong: this replica has lost entries, or has others than were committed.
 
+use crate::injected::Injected;
 use crate::log::Log;
 use crate::{Base, Body, Content, Entry, Index, Members, PeerMessage, ReplicaId, Term};
 use raft::{Raft, StateRole};
@@ -142,7 +143,9 @@ fn check_state(raft: &Raft<Log>, message: &PeerMessage) -> Verdict {
             let entries = entries.iter().map(|it| (it.index, it.term));
             std::iter::once(*previous).chain(entries).try_for_each(|it| agree(raft, it))
         }
-        Body::Heartbeat { commit, .. } if commit.0 > log.last_index() => {
+        Body::Heartbeat { commit, .. }
+            if commit.0 > log.last_index() && !Injected::UncheckedHeartbeat.is_injected() =>
+        {
             Err(Lie::Quarantined("entries that are committed are missing"))
         }
         Body::Install { base } => agree(raft, (base.index, base.term)),

@@ -12,6 +12,7 @@ mod peers;
 mod ready;
 
 use crate::convert::message_to_raft;
+use crate::injected::Injected;
 use crate::log::{Log, Start};
 use crate::output::{Output, Record, Role};
 use crate::ranks::{self, ELECTION_TICKS};
@@ -165,7 +166,11 @@ impl Replica {
             pre_vote: true,
             check_quorum: true,
             batch_append: true,
-            read_only_option: ReadOnlyOption::Safe,
+            read_only_option: if Injected::LeaseReads.is_injected() {
+                ReadOnlyOption::LeaseBased
+            } else {
+                ReadOnlyOption::Safe
+            },
             // Followers of a slot have no use for its commit index before the next entry. A new
             // leader waits for the image.
             skip_bcast_commit: group != Group::IMAGE,
@@ -326,7 +331,8 @@ impl Replica {
     /// Whether an installed snapshot is not applied yet. raft would look for the entries before it
     /// if the replica stood for election (E).
     fn is_installing(&self) -> bool {
-        self.raft.raft.raft_log.applied < self.raft.store().base().index.0
+        !Injected::ElectionInInstall.is_injected()
+            && self.raft.raft.raft_log.applied < self.raft.store().base().index.0
     }
 
     /// Shortens the wait for an election if the leader's process is gone. One call would not be

@@ -1,8 +1,9 @@
 //! The defects that the world has to find. `docs/raft.md` has their numbers as injected faults.
 
 use super::seeds::run;
+use crate::injected::{Injected, inject};
 
-/// A defect of a caller or of a disk.
+/// A defect of a caller or of a disk, or one inside the crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
     /// 1 and 2: blocks are reported as durable before they are.
@@ -31,12 +32,14 @@ pub(crate) enum Defect {
     KeptSession,
     /// A row has the index of its newest section.
     NewestRow,
+    Inside(Injected),
 }
 
 impl Defect {
-    /// Whether a new process has the session of the older one.
+    /// Whether a new process has the session of the older one. The leader then believes in what
+    /// that one acknowledged, which is how a heartbeat gets a commit index that is too high.
     pub(crate) fn keeps_sessions(self) -> bool {
-        self == Self::KeptSession
+        matches!(self, Self::KeptSession | Self::Inside(Injected::UncheckedHeartbeat))
     }
 }
 
@@ -63,16 +66,24 @@ const FOUND: &[Found] = &[
     found(Defect::NoUndo, false, 2, "other records"),
     found(Defect::SameReplicaId, true, 3, "what was acknowledged"),
     found(Defect::CountedLearner, true, 0, "committed on"),
+    found(Defect::Inside(Injected::UncheckedHeartbeat), false, 10, "out of range"),
     found(Defect::ChangeFirst, true, 0, "answered, and not committed"),
     found(Defect::OldFrames, false, 158, "committed on"),
     found(Defect::TicksFirst, false, 2, "stands though its leader was heard"),
+    found(Defect::Inside(Injected::LeaseReads), false, 58, "a stale read"),
+    found(Defect::Inside(Injected::ElectionInInstall), true, 137, "Compacted"),
     found(Defect::KeptSession, false, 22, "committed on"),
     found(Defect::NewestRow, false, 1, "other records"),
 ];
 
 /// Runs a seed with a defect. The fault that is found.
 fn finding(seed: u64, Found { defect, moves, .. }: &Found) -> Option<String> {
-    run(seed, Some(*defect), *moves).err()
+    if let Defect::Inside(fault) = defect {
+        inject(Some(*fault));
+    }
+    let found = run(seed, Some(*defect), *moves).err();
+    inject(None);
+    found
 }
 
 #[test]
