@@ -341,6 +341,13 @@ impl World {
         })
     }
 
+    /// The newest term of each group, at any node.
+    pub(crate) fn terms(&self) -> Vec<Term> {
+        let nodes = || self.nodes().into_iter().filter_map(|it| self.node(it));
+        let newest = |group| nodes().filter_map(|it| it.log.get(&group)).map(|it| it.term).max();
+        groups().filter_map(newest).collect()
+    }
+
     /// The first fault that was found.
     pub(crate) fn fault(&self) -> Option<String> {
         let lie = self.lies.first().map(|it| format!("an honest message was refused: {it:?}"));

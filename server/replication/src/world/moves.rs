@@ -26,11 +26,15 @@ impl Placements {
         self.placed.iter().filter(|it| it.0 == group).map(|it| it.1).collect()
     }
 
+    pub(crate) fn place(&mut self, group: Group, replica: ReplicaId) {
+        self.placed.insert((group, replica));
+    }
+
     fn add(&mut self, group: Group, node: NodeId, defect: Option<Defect>) -> ReplicaId {
         self.generation += 1;
         let is_same = defect == Some(Defect::SameReplicaId);
         let replica = ReplicaId::new(if is_same { 1 } else { self.generation }, node);
-        self.placed.insert((group, replica));
+        self.place(group, replica);
         replica
     }
 }
@@ -157,7 +161,7 @@ fn is_newest(world: &World, group: Group, leader: NodeId) -> bool {
 }
 
 /// The node creates its replica, unless it has or had it.
-fn place(world: &mut World, group: Group, new: ReplicaId) {
+pub(crate) fn place(world: &mut World, group: Group, new: ReplicaId) {
     let known = world.placed.of(group);
     let may_return = world.defect == Some(Defect::SameReplicaId);
     for node in world.nodes() {

@@ -1,8 +1,9 @@
 //! Single stories.
 
 use super::defects::Defect;
-use super::{E, World, groups};
-use crate::{Group, NodeId};
+use super::moves::place;
+use super::{E, World, groups, replica};
+use crate::{Change, Group, Lie, NodeId, Role};
 
 #[test]
 fn each_group_gets_a_leader_within_two_election_timeouts() {
@@ -99,6 +100,46 @@ fn a_follower_that_lost_committed_entries_gets_them_again() {
     assert_eq!(world.judge.faults, [] as [&str; 0]);
 }
 
+/// The leader believes that the follower still has what it acknowledged: no new process was
+/// reported. The follower notices it, and gives its place to a new replica of the same node.
+#[test]
+fn a_follower_that_lost_committed_entries_unnoticed_is_quarantined_and_replaced() {
+    let mut world = World::with_defect(8, Some(Defect::KeptSession));
+    world.run(2 * E);
+    let group = Group(1);
+    let leader = world.leader(group).unwrap();
+    let follower = world.others(leader)[0];
+    for _ in 0..20 {
+        world.propose(leader, group, b"records");
+        world.run(20);
+    }
+    world.lose_blocks(follower, 6);
+    world.run(E);
+    let role = |world: &World| world.node(follower).unwrap().groups[&group].role;
+    assert_eq!(role(&world), Role::Quarantined);
+    assert!(world.lies.iter().all(|it| matches!(it, Lie::Quarantined(_))), "{:?}", world.lies);
+    // The two others continue without it.
+    let before = world.judge.top(group);
+    world.propose(leader, group, b"records");
+    world.run(20);
+    assert!(world.judge.top(group) > before);
+
+    let (old, new) = (replica(1, follower.0), replica(2, follower.0));
+    world.placed.place(group, new);
+    place(&mut world, group, new);
+    for change in [Change::AddLearner(new), Change::Replace { old, new }, Change::Leave] {
+        let proposed = world.with(leader, |it, judge| {
+            it.call(judge, |replicas, out| replicas.change(group, change, out))
+        });
+        assert!(proposed.is_some_and(|it| it.is_ok()), "{change:?}: {proposed:?}");
+        world.run(E);
+    }
+    assert_eq!(role(&world), Role::Follower { leader: Some(replica(1, leader.0)) });
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+    assert!(world.judge.members(group).voters.contains(&new));
+}
+
 /// The leader's own flush must not commit an entry that the follower had and has lost.
 fn acknowledged_and_lost(defect: Option<Defect>) -> World {
     let mut world = World::with_defect(7, defect);
@@ -163,4 +204,39 @@ fn a_deposed_leader_undoes_and_leads_again() {
     world.settle();
     assert_eq!(world.judge.faults, [] as [&str; 0]);
     assert_eq!(world.node(NodeId(1)).unwrap().groups.len(), 3);
+}
+
+/// Each pattern of one-way cuts between three nodes. Two nodes that hear each other continue, and
+/// no pattern makes the terms grow without end.
+#[test]
+fn any_two_nodes_that_hear_each_other_continue() {
+    let links =
+        [(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)].map(|(a, b)| (NodeId(a), NodeId(b)));
+    let mut continued = 0;
+    for pattern in 0..1_u32 << links.len() {
+        let is_cut = |link: usize| pattern >> link & 1 == 1;
+        let mut world = World::new(u64::from(pattern));
+        world.run(2 * E);
+        let terms = world.terms();
+        for (number, (from, to)) in links.into_iter().enumerate() {
+            world.cut(from, to, is_cut(number));
+        }
+        world.run(3 * E);
+        let before = groups().map(|it| world.judge.top(it)).collect::<Vec<_>>();
+        for _ in 0..3 * E / 50 {
+            for node in world.nodes() {
+                groups().for_each(|group| world.propose(node, group, b"records"));
+            }
+            world.run(50);
+        }
+        let after = groups().map(|it| world.judge.top(it));
+        let continues = after.zip(before).all(|(after, before)| after > before);
+        let are_connected = [0, 2, 4].into_iter().any(|it| !is_cut(it) && !is_cut(it + 1));
+        assert_eq!(continues, are_connected, "{pattern:06b}");
+        let new_terms = world.terms().into_iter().zip(terms).map(|(after, it)| after.0 - it.0);
+        assert!(new_terms.max() <= Some(1), "{pattern:06b}: {:?}", world.terms());
+        assert_eq!(world.judge.faults, [] as [&str; 0]);
+        continued += u32::from(continues);
+    }
+    assert_eq!(continued, 37);
 }
