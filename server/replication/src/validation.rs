@@ -13,13 +13,16 @@ use crate::{Base, Body, Content, Entry, Index, Members, PeerMessage, ReplicaId, 
 use raft::{Raft, StateRole};
 use std::collections::BTreeSet;
 
-/// A message that cannot be true, with the reason.
+/// A message that is dropped, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
     /// This replica has lost a part of its log. It does nothing more until it is restored.
     Quarantined(&'static str),
     /// The sender is wrong. Its connection is dropped; this replica is not affected.
     Peer(&'static str),
+    /// The sender is no member, for all that this replica knows. It may have left the group, or
+    /// have joined it, while this node heard nothing. Only the message is dropped.
+    Stranger,
 }
 
 type Verdict = Result<(), Lie>;
@@ -32,7 +35,9 @@ pub(crate) fn validate(
     message: &PeerMessage,
 ) -> Verdict {
     expect(message.from.raw() != raft.id, "a message from this replica")?;
-    expect(is_member(raft, placed, message.from), "the sender is no member")?;
+    if !is_member(raft, placed, message.from) {
+        return Err(Lie::Stranger);
+    }
     expect((Term(1)..Term::LIMIT).contains(&message.term), "the term is out of range")?;
     check_form(message)?;
     if u64::from(message.term.0) < raft.term {

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::defects::Defect;
-use crate::{Body, Group, NodeId, PeerMessage, Session, Term};
+use crate::{Body, Group, Lie, NodeId, PeerMessage, Session, Term};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Default)]
@@ -100,8 +100,10 @@ impl World {
         let stepped = self.with(to, |node, judge| {
             node.call(judge, |replicas, out| replicas.step(from, fresh, message, out))
         });
-        if let Some(Err(lie)) = stepped {
-            self.lies.push(lie);
+        match stepped {
+            None | Some(Ok(())) => {}
+            Some(Err(Lie::Stranger)) => self.strangers += 1,
+            Some(Err(lie)) => self.lies.push(lie),
         }
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct World {
     /// The number of blocks that disks have lost.
     pub(crate) lost_blocks: u64,
     pub(crate) lies: Vec<Lie>,
+    /// The number of messages of replicas that their receiver did not know.
+    pub(crate) strangers: u64,
 }
 
 /// A snapshot on its way from a leader to a replica.
@@ -94,6 +96,7 @@ impl World {
             confirmed: 0,
             lost_blocks: 0,
             lies: Vec::new(),
+            strangers: 0,
         };
         for node in (1..=nodes).map(NodeId) {
             world.machines.insert(node, Machine::formed(node, &mut world.judge));

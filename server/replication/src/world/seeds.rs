@@ -217,6 +217,7 @@ fn run_seeds(moves: bool) -> Sums {
         sums.read_by_entry += world.judge.read_by_entry;
         sums.lost_blocks += world.lost_blocks;
         sums.longest_overlap = sums.longest_overlap.max(world.judge.longest_overlap);
+        sums.strangers += world.strangers;
         sums.moves += moves.finished;
         sums.cancelled += moves.cancelled;
     }
@@ -236,6 +237,8 @@ struct Sums {
     lost_blocks: u64,
     /// The longest time of two leaders, in milliseconds.
     longest_overlap: u64,
+    /// The messages of replicas that their receiver did not know.
+    strangers: u64,
     moves: u64,
     cancelled: u64,
 }

@@ -56,7 +56,7 @@ impl Hostile {
             let message = self.message();
             match self.bench.step(message) {
                 Ok(()) => passed += 1,
-                Err(Lie::Peer(_)) => {}
+                Err(Lie::Peer(_) | Lie::Stranger) => {}
                 // It would hear nothing more.
                 Err(Lie::Quarantined(_)) => self.begin(),
             }
