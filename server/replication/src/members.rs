@@ -34,6 +34,24 @@ impl Members {
         self.all().any(|it| it == replica)
     }
 
+    /// Whether the change can follow: for example, only a learner is removed. A group without
+    /// voters gets its members from a snapshot.
+    pub fn fits(&self, change: Change) -> bool {
+        !self.voters.is_empty() && self.has_place_for(change)
+    }
+
+    fn has_place_for(&self, change: Change) -> bool {
+        match change {
+            Change::AddLearner(id) => !self.is_joint() && !self.contains(id),
+            Change::RemoveLearner(id) => !self.is_joint() && self.learners.contains(&id),
+            Change::Replace { old, new } => {
+                let is_member = self.voters.contains(&old) && self.learners.contains(&new);
+                !self.is_joint() && is_member
+            }
+            Change::Leave => self.is_joint(),
+        }
+    }
+
     /// Whether the replica has a vote.
     pub fn is_voter(&self, replica: ReplicaId) -> bool {
         self.voters.contains(&replica) || self.outgoing.contains(&replica)

@@ -57,7 +57,7 @@ impl Replica {
         if self.raft.raft.has_pending_conf() {
             return Err(NotNow::Change);
         }
-        if !self.fits(change) {
+        if !self.members.fits(change) {
             return Err(NotNow::Members);
         }
         let context = change.encode().to_vec();
@@ -70,19 +70,6 @@ impl Replica {
         let index = Index(self.raft.raft.raft_log.last_index());
         self.take_readies(turn);
         index
-    }
-
-    fn fits(&self, change: Change) -> bool {
-        let members = &self.members;
-        match change {
-            Change::AddLearner(id) => !members.is_joint() && !members.contains(id),
-            Change::RemoveLearner(id) => !members.is_joint() && members.learners.contains(&id),
-            Change::Replace { old, new } => {
-                let is_member = members.voters.contains(&old) && members.learners.contains(&new);
-                !members.is_joint() && is_member
-            }
-            Change::Leave => members.is_joint(),
-        }
     }
 
     /// Begins a round, which shows whether the replica still leads. None if it does not lead.

@@ -111,15 +111,20 @@ impl Replica {
     }
 
     /// Applies the changes of members among these committed entries. raft panics at a replica that
-    /// is no member, so such a replica is not called again (D).
+    /// is no member, so such a replica is not called again (D). It has an error for some changes
+    /// that do not fit, which no honest leader proposes.
     fn take_changes(&mut self, committed: Vec<RaftEntry>, turn: &mut Turn<'_>) {
         for entry in committed {
             if entry.get_entry_type() != EntryType::EntryConfChangeV2 {
                 continue;
             }
             let change = change_from_raft(&entry.context);
+            if !self.members.fits(change) {
+                self.quarantine(turn);
+                return;
+            }
             let applied = self.raft.apply_conf_change(&change_to_raft(change));
-            let applied = applied.expect("a leader proposes valid changes");
+            let applied = applied.expect("a change that fits the members");
             self.set_members(members_from_raft(&applied));
             turn.out.members.push((self.group, Index(entry.index), self.members.clone()));
             if self.raft.raft.prs().get(self.id.raw()).is_none() {

@@ -56,12 +56,14 @@ impl Hostile {
             let message = self.message();
             match self.bench.step(message) {
                 Ok(()) => passed += 1,
-                Err(Lie::Peer(_) | Lie::Stranger) => {}
-                // It would hear nothing more.
-                Err(Lie::Quarantined(_)) => self.begin(),
+                Err(Lie::Peer(_) | Lie::Stranger | Lie::Quarantined(_)) => {}
             }
             if self.random.u8(..3) == 0 {
                 self.otherwise();
+            }
+            // It would hear nothing more.
+            if self.bench.replica.is_quarantined() || self.bench.replica.is_gone() {
+                self.begin();
             }
             self.bench.out = crate::Output::default();
         }
@@ -133,9 +135,18 @@ impl Hostile {
         Body::Append { previous, commit: self.index(), entries }
     }
 
-    /// A change that a leader may have proposed: raft panics at its application otherwise.
     fn content(&mut self) -> Content {
-        if self.random.bool() { Content::Empty } else { Content::Records(Bytes::from_static(b"r")) }
+        let random = &mut self.random;
+        let mut replica = || ReplicaId::new(random.u64(1..3), NodeId(random.u16(1..5)));
+        let (old, new) = (replica(), replica());
+        match random.u8(..8) {
+            0 => Content::Change(Change::AddLearner(new)),
+            1 => Content::Change(Change::RemoveLearner(new)),
+            2 => Content::Change(Change::Replace { old, new }),
+            3 => Content::Change(Change::Leave),
+            4 | 5 => Content::Empty,
+            _ => Content::Records(Bytes::from_static(b"r")),
+        }
     }
 
     fn position(&mut self) -> (Index, Term) {
