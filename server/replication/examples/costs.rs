@@ -167,6 +167,7 @@ impl Cluster {
             vote: None,
             commit: Index(1),
             tail: vec![],
+            is_quarantined: false,
             known: vec![],
         };
         let of = |id| {

@@ -41,6 +41,9 @@ pub enum Record {
     Installed(Base),
     /// The term, and the vote in it.
     Vote(Term, Option<ReplicaId>),
+    /// The replica has lost a part of its log. It stays quarantined after a restart, as it could
+    /// vote for a candidate that lacks what it has lost.
+    Quarantined,
     /// An entry makes void each entry of its group that stands before it in the log, and has an
     /// index of at least its own. A durable block is never rewritten.
     Entry(Entry),
@@ -58,7 +61,7 @@ pub enum Role {
         leader: Option<ReplicaId>,
     },
     Candidate,
-    /// The replica has lost a part of its log, and does nothing until it is restored.
+    /// The replica has lost a part of its log, and does nothing until another takes its place.
     Quarantined,
 }
 

@@ -50,6 +50,8 @@ pub struct RecoveredGroup {
     pub commit: Index,
     /// The entries after the base that are not void.
     pub tail: Vec<EntryHead>,
+    /// Whether a record says that the replica is quarantined.
+    pub is_quarantined: bool,
     /// The replicas that group 0 has placed.
     pub known: Vec<ReplicaId>,
 }
@@ -128,10 +130,10 @@ impl Replica {
 
     pub(crate) fn recovered(
         slots: u16,
-        group: RecoveredGroup,
+        of: RecoveredGroup,
         turn: &mut Turn<'_>,
     ) -> Result<Self, Refused> {
-        let RecoveredGroup { group, replica: id, base, term, vote, commit, tail, known } = group;
+        let RecoveredGroup { group, replica: id, base, term, vote, commit, tail, .. } = of;
         let before = base.index;
         let is_born = before == Index(0);
         if !is_born && (check_members(&base.members).is_err() || !base.members.contains(id)) {
@@ -145,9 +147,13 @@ impl Replica {
         if term >= Term::LIMIT || log.term_of(log.last()).is_none_or(|it| it > term) {
             return Err(Refused::Term);
         }
-        let mut replica = Self::new(slots, group, id, log, &known);
+        let mut replica = Self::new(slots, group, id, log, &of.known);
         replica.committed = commit;
-        replica.take_readies(turn);
+        if of.is_quarantined {
+            replica.stop(turn);
+        } else {
+            replica.take_readies(turn);
+        }
         Ok(replica)
     }
 
@@ -203,6 +209,10 @@ impl Replica {
 
     pub(crate) fn id(&self) -> ReplicaId {
         self.id
+    }
+
+    pub(crate) fn next_index(&self) -> Index {
+        self.raft.store().last().next()
     }
 
     pub(crate) fn role(&self) -> Role {
@@ -321,6 +331,11 @@ impl Replica {
     }
 
     fn quarantine(&mut self, turn: &mut Turn<'_>) {
+        turn.out.log.push((self.group, Record::Quarantined));
+        self.stop(turn);
+    }
+
+    fn stop(&mut self, turn: &mut Turn<'_>) {
         self.state = State::Quarantined;
         self.unflushed.clear();
         turn.out.failed.extend(self.rounds.fail().map(|it| (self.group, it)));

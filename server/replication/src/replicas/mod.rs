@@ -173,6 +173,12 @@ impl Replicas {
         self.replicas.get(&group).is_some_and(Replica::is_open)
     }
 
+    /// The index of the next proposal to the group, unless a change of members is appended before
+    /// it. None if there is no replica of the group.
+    pub fn next_index(&self, group: Group) -> Option<Index> {
+        self.replicas.get(&group).map(Replica::next_index)
+    }
+
     /// Appends an entry to the open block, just before it is sealed. The entry's records are
     /// applied already, so this cannot fail.
     ///

@@ -35,6 +35,7 @@ fn formed(group: u16, node: NodeId) -> RecoveredGroup {
         vote: None,
         commit: Index(1),
         tail: vec![],
+        is_quarantined: false,
         known: vec![],
     }
 }

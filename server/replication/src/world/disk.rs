@@ -31,6 +31,7 @@ pub(crate) struct View {
     pub(crate) term: Term,
     pub(crate) vote: Option<ReplicaId>,
     pub(crate) commit: Index,
+    pub(crate) is_quarantined: bool,
 }
 
 impl View {
@@ -64,6 +65,7 @@ impl View {
                 assert!(*term >= self.term, "terms fall on the disk");
                 (self.term, self.vote) = (*term, *vote);
             }
+            Written::Record(Record::Quarantined, _) => self.is_quarantined = true,
             Written::Record(Record::Entry(entry), commit) => self.append(entry, *commit),
             Written::Row(base, toy) => self.compact(base, toy),
         }
@@ -98,6 +100,7 @@ impl View {
             vote: self.vote,
             commit: self.commit,
             tail: self.entries.iter().map(Entry::head).collect(),
+            is_quarantined: self.is_quarantined,
             known,
         }
     }

@@ -202,7 +202,8 @@ impl World {
     pub(crate) fn propose(&mut self, node: NodeId, group: Group, records: &[u8]) {
         self.with(node, |it, _| {
             if it.is_open(group) {
-                it.groups.get_mut(&group).unwrap().accept(&it.log[&group], records);
+                let index = it.replicas.next_index(group).unwrap();
+                it.groups.get_mut(&group).unwrap().accept(index, records);
             }
         });
     }

@@ -123,6 +123,9 @@ fn a_follower_that_lost_committed_entries_unnoticed_is_quarantined_and_replaced(
     world.propose(leader, group, b"records");
     world.run(20);
     assert!(world.judge.top(group) > before);
+    world.crash(follower, true);
+    world.start(follower);
+    assert_eq!(role(&world), Role::Quarantined, "after a restart");
 
     let (old, new) = (replica(1, follower.0), replica(2, follower.0));
     world.placed.place(group, new);

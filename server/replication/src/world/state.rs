@@ -61,9 +61,9 @@ impl State {
     }
 
     /// Records of a client, which waits until the entry that gets them is committed.
-    pub(crate) fn accept(&mut self, log: &View, records: &[u8]) {
+    pub(crate) fn accept(&mut self, index: Index, records: &[u8]) {
         self.open.extend(records);
-        self.waiting.push((log.last().next(), records.to_vec()));
+        self.waiting.push((index, records.to_vec()));
     }
 
     /// The open entry is given up before a hand-over.

@@ -63,6 +63,7 @@ fn recovered() -> RecoveredGroup {
         vote: None,
         commit: LAST,
         tail: (2..=LAST.0).map(head).collect(),
+        is_quarantined: false,
         known: vec![],
     }
 }
