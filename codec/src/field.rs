@@ -210,8 +210,8 @@ impl<'a> Nullable<'a> for Str<'a> {
     }
 }
 
-/// Tries `from_utf8` first: it checks ASCII a word at a time, and the lossy decoder does not. Each
-/// invalid byte becomes three bytes (U+FFFD). A string that is then too long to be written is
+/// Tries `from_utf8` first: it checks ASCII a word at a time, and the lossy decoder does not. An
+/// invalid byte may become three bytes (U+FFFD). A string that is then too long to be written is
 /// refused.
 fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if let Ok(text) = str::from_utf8(bytes) {

@@ -87,7 +87,7 @@ pub enum Records<'a> {
 pub struct Gap {
     /// The number of bytes.
     pub len: u32,
-    /// The position of the gap in the buffer that the answer was last written to.
+    /// The byte position of the gap in the buffer that the answer was last written to.
     pub at: Cell<usize>,
 }
 
@@ -129,7 +129,8 @@ impl From<Vec<u8>> for Records<'_> {
     }
 }
 
-/// A topic or directory id of 16 bytes. It is printed as in Kafka: url-safe base64 without padding.
+/// An id of 16 bytes, such as a topic id. It is printed as in Kafka: url-safe base64 without
+/// padding.
 #[derive(Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 

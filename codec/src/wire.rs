@@ -3,13 +3,14 @@
 use crate::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE, REQUEST_ARRAY_BYTES_MAX};
 use std::fmt;
 
-/// The reason why bytes cannot be decoded, or a response not be encoded. If the bytes are a
+/// The reason why bytes cannot be decoded, or why a response cannot be encoded. If the bytes are a
 /// request, the connection that sent them is closed, as in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
     /// The frame ends before the value does.
     UnexpectedEnd,
-    /// A length, count or size is larger than the rest of the frame.
+    /// A length, count or size is larger than the rest of the frame, or the arrays of the frame
+    /// exceed their memory budget.
     LengthTooLong,
     /// A string is longer than 32,767 bytes.
     StringTooLong,

@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Each invalid byte becomes three bytes (U+FFFD). The string's capacity doubles as it grows, and
+/// An invalid byte may become three bytes (U+FFFD). The string's capacity doubles as it grows, and
 /// while it grows, old and new buffer exist at the same time.
 const TEXT_BYTES_PER_BYTE: usize = 9;
 
@@ -163,8 +163,8 @@ fn a_count_without_elements_takes_no_memory() {
     }
 }
 
-/// An OffsetFetch whose list of groups and whose first group's list of topics each claim a sixth of
-/// the bytes in elements. Either list alone would be within the bound.
+/// An OffsetFetch with three nested lists: groups, topics, partitions. The length of each list
+/// claims one element for six bytes of the body. Each list alone would be within the bound.
 #[test]
 fn nested_counts_share_one_bound() {
     let _alone = alone();

@@ -91,8 +91,8 @@ fn coordinator_records_match_kafkas_golden_bytes() {
     );
 }
 
-/// Compares the records that Kafka 4.4 writes differently from earlier versions. Vectors of
-/// topology descriptions of streams groups are left out, because muster does not have their epochs.
+/// Compares the records that Kafka 4.4 writes differently from earlier versions. Vectors with the
+/// epochs of topology descriptions are left out.
 #[test]
 fn coordinator_records_match_the_golden_bytes_of_kafka_4_4() {
     const OF_DESCRIPTIONS: [&str; 4] = ["4.4 uncertain", "4.4 stored", "4.4 failed", "4.4 both"];

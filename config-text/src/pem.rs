@@ -24,7 +24,7 @@ impl fmt::Debug for Section {
 /// Parses all sections of a text, in order.
 ///
 /// # Errors
-/// A section has no end, or its body is not base64.
+/// A section has no end, is encrypted in OpenSSL's old form, or is not base64.
 pub fn sections(text: &str) -> Result<Vec<Section>, String> {
     let mut all = Vec::new();
     let mut rest = text;

@@ -65,8 +65,8 @@ faults! {
     LostTombstone: Server,
     /// Recovery cuts off the last block of a segment, although the block is valid.
     WrongCut: Server,
-    /// A record is written but not replayed to the live state, which then differs from the
-    /// recovered state.
+    /// Some operations of groups are written but not replayed to the live state, which then differs
+    /// from the recovered state.
     ReplayDiffers: Server,
     /// Timers of groups do not fire.
     DeadTimer: Server,

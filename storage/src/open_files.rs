@@ -5,8 +5,8 @@ use crate::held_files::HeldFiles;
 use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Opens files when they are needed. At the limit it closes one that was not used recently (by the
-/// clock algorithm: in turn, skipping files used since their last turn).
+/// Opens files when they are needed. At the limit, closes a file that was not used recently. (By
+/// the clock algorithm: in turn, skipping files used since their last turn.)
 ///
 /// A file may be closed while operations on it are in progress, because they were requested before
 /// the close.

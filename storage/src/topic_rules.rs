@@ -32,7 +32,7 @@ impl TopicRules {
         Self(rules)
     }
 
-    /// The topic with the lowest number above `after`; with None, the lowest number of all.
+    /// The lowest topic number above `after`; if that is None, the lowest of all.
     pub fn next(self, after: Option<u8>) -> Option<u8> {
         let numbers = self.0.iter().map(|rule| rule.number);
         numbers.filter(|number| Some(*number) > after).min()

@@ -25,7 +25,7 @@ enum Operation {
     Transact { partition: i32, producer: i64, records: Vec<(u8, usize)> },
     /// The end of the producer's transaction, if one is open.
     End { partition: i32, producer: i64, outcome: TransactionOutcome },
-    /// Takes a snapshot, after which markers up to here may be dropped.
+    /// Takes a snapshot, after which markers up to its position may be dropped.
     Snapshot,
     /// Lets milliseconds pass.
     Wait(i64),

@@ -36,7 +36,7 @@ fn operations(replayed: &[Replayed]) -> BTreeMap<u32, usize> {
 }
 
 /// The sets of blocks (of a write of `count` blocks) that reach the disk: all prefixes, all
-/// suffixes, and all sets without one block. For a long write only some of them.
+/// suffixes, and all sets that lack exactly one block. For a long write only some of these sets.
 fn tears(count: usize) -> Vec<Vec<usize>> {
     let step = count.div_ceil(8);
     let cuts = || (0..=count).step_by(step);

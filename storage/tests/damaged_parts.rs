@@ -80,7 +80,8 @@ fn repair(world: &mut World, point: RecoveryPoint) -> i64 {
     lost
 }
 
-/// A recovery point after which no torn end is accepted; for a segment whose length has changed.
+/// A recovery point with which recovery accepts no torn end, but a segment whose length has
+/// changed.
 fn accepted(point: RecoveryPoint) -> RecoveryPoint {
     let end = LogEnd { segment: i64::MAX, bytes: 0, ..point.end };
     RecoveryPoint { end, whole_from: i64::MAX, log_start: 0 }

@@ -107,8 +107,8 @@ fn a_segment_that_another_pass_wrote_is_read() {
     story.start(&known);
 }
 
-/// A segment takes no more blocks while the block size is another. After a later restart it may
-/// take some again, which does not change its header.
+/// A segment takes no more blocks while the log has another block size. After a later restart it
+/// may take blocks again, which does not change its header.
 #[test]
 fn the_last_segment_with_blocks_is_always_read() {
     let mut story = Story::compacted();

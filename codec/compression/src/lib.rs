@@ -19,7 +19,8 @@ const FRAMES_MAX: usize = 1_000;
 /// Uncompressed bytes in each block of xerial's framing.
 const XERIAL_BLOCK_BYTES: usize = 32 << 10;
 
-/// Decompresses `bytes` and appends the content, at most `max` bytes, to `out`.
+/// Decompresses `bytes` into `out`, which must be empty. After an error `out` may have a part of
+/// the content.
 ///
 /// # Errors
 /// The bytes are damaged, or their content is longer than `max` ([`is_too_long`] tests for the

@@ -2,8 +2,8 @@
 //!
 //! Added by each version:
 //! - v3: request `producer_id`, `producer_epoch`.
-//! - v6: request `enable2_pc`, `keep_prepared_txn`; response `ongoing_txn_producer_id`,
-//!   `ongoing_txn_producer_epoch`.
+//! - v6, which is not served: request `enable2_pc`, `keep_prepared_txn`; response
+//!   `ongoing_txn_producer_id`, `ongoing_txn_producer_epoch`.
 
 use crate::declare::message;
 use crate::error_code::ErrorCode;

@@ -118,7 +118,7 @@ message! {
         status_detail: Str<'a>, 0..;
     }
 
-    /// The partitions of the tasks of the member with this endpoint.
+    /// An endpoint, and the partitions that its member's tasks read.
     pub struct StreamsGroupEndpointPartitions<'a> {
         user_endpoint: StreamsGroupEndpoint<'a>, 0..;
         active_partitions: Vec<StreamsGroupTopicPartitions<'a>>, 0..;

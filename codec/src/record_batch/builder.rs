@@ -92,7 +92,7 @@ pub struct BatchBuilder {
     max_timestamp: i64,
 }
 
-/// A position in a [`BatchBuilder`] to which [`BatchBuilder::rewind`] returns.
+/// A state of a [`BatchBuilder`] to which [`BatchBuilder::rewind`] returns.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     len: usize,

@@ -8,7 +8,7 @@ const LENGTH_AT: usize = 8;
 const LEADER_EPOCH_AT: usize = 12;
 const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
-/// The position of the attributes. The checksum covers all bytes from here on.
+/// The byte position of the attributes. The checksum covers all bytes from here on.
 pub(super) const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
 

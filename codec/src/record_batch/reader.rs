@@ -64,7 +64,8 @@ impl<'a> Batch<'a> {
 }
 
 /// Iterates over the batches of a buffer. Checksums are not checked. The iterator ends at the end
-/// of the buffer or after its first error; [`Batches::consumed`] returns its position.
+/// of the buffer or after its first error; [`Batches::consumed`] returns the byte position that it
+/// has reached.
 #[derive(Debug, Clone)]
 pub struct Batches<'a> {
     bytes: &'a [u8],

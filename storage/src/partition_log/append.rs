@@ -15,7 +15,7 @@ use muster_codec::record_batch::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     pub base_offset: i64,
-    /// The position of the first batch.
+    /// The place of the first batch.
     pub place: BatchPlace,
     /// The offset after the last record. The append is acknowledged when the high watermark has
     /// reached it.

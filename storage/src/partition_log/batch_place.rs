@@ -1,9 +1,9 @@
-//! The position of a batch in a log.
+//! The place of a batch in a log.
 
 use super::segment::Segment;
 use muster_codec::record_batch::BatchHeader;
 
-/// The position of a batch in the log.
+/// The place of a batch in the log. `position` is a byte position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchPlace {
     /// The base offset of the segment, and the number of its file.
@@ -14,7 +14,7 @@ pub struct BatchPlace {
 }
 
 impl BatchPlace {
-    /// The position of a batch that is appended to the segment.
+    /// The place of a batch that is appended to the segment.
     pub(super) fn at_end(segment: &Segment, batch: &BatchHeader) -> Self {
         // Segments are shorter than 2 GiB.
         let (position, len) = (segment.size as u32, batch.total_len() as u32);

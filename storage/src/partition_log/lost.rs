@@ -3,7 +3,7 @@
 use super::{PartitionLog, SEQUENCE_MASK, SIDE_BIT, TOKEN_MASK, sync_count};
 use crate::file_op::FileToken;
 
-/// The loss of a log by a write or sync that found no file.
+/// The part of a log that is lost because a write or sync found no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostWrite {
     /// The base offset of the segment to which the file belongs. If the file belongs to no segment,
@@ -35,7 +35,8 @@ impl PartitionLog {
         }
     }
 
-    /// The loss that a sync of a segment has caused: all appended records stay readable.
+    /// The loss that a sync of a segment has caused: none, because all appended records stay
+    /// readable.
     pub fn lost_sync(&self, segment: i64) -> LostWrite {
         LostWrite { segment, from: self.log_end_offset() }
     }

@@ -1,8 +1,8 @@
 //! Recovery points: how much of a partition is known to be on stable storage, and the file with the
 //! points of a shard's partitions (Kafka's `recovery-point-offset-checkpoint`).
 //!
-//! A point is a lower bound. It stays true, so an old point does no harm. Of several points the one
-//! with the highest offset counts.
+//! A point is a lower bound. It stays true, so an old point does no harm. If there are several
+//! points, the point with the highest offset counts.
 
 use crate::limits::BLOCK_BYTES_MAX;
 use muster_codec::Uuid;

@@ -47,7 +47,7 @@ impl SegmentSource for [u8] {
 pub struct VisitedBatch {
     pub header: BatchHeader,
     pub place: BatchPlace,
-    /// The marker of the batch; None if it is not one.
+    /// The marker in the batch; None if the batch has none.
     pub marker: Option<EndTxnMarker>,
 }
 

@@ -205,7 +205,8 @@ impl Segment {
     }
 
     /// The written bytes of the index entry that covers the first batch with a timestamp of
-    /// `target` or later. If the entry of `offset` comes later, its bytes instead.
+    /// `target` or later. If the entry that covers `offset` comes later, returns the bytes of that
+    /// entry instead.
     pub(super) fn chunk_of_timestamp(&self, target: i64, offset: i64) -> Range<u64> {
         let chunk = self.chunk(self.index.partition_point(|entry| entry.max_timestamp < target));
         let at_offset = self.chunk_of_offset(offset);

@@ -36,8 +36,8 @@ impl PartitionLog {
         })
     }
 
-    /// The files of segments that may still grow (relative to the data directory), with their
-    /// current lengths.
+    /// The paths (relative to the data directory) and the current lengths of the files of segments
+    /// that may still grow.
     pub fn growing(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         let active = self.active_segment();
         let grows = move |it: &&Segment| it.base_offset == active || it.written < it.size;

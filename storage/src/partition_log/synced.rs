@@ -63,7 +63,8 @@ impl Synced {
             *is_done = true;
         }
         while let Some((end, _)) = self.requested.pop_front_if(|(_, is_done)| *is_done) {
-            // Expressed as the start of the next segment, because compaction may rewrite this one.
+            // The end is expressed as the start of the next segment, because compaction may rewrite
+            // this segment.
             self.reached(LogEnd { segment: end.offset, bytes: 0, ..end });
         }
         self.active_done(self.ahead);

@@ -9,10 +9,10 @@ use crate::log_partition::LogPartition;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker, WriteRecord};
 
 impl ShardLog {
-    /// Accepts the records of one operation. Operations are atomic: recovery finds all of its
-    /// records or none. Their timestamp is the wall-clock time. Returns the operation's position;
-    /// the operation is durable when [`Progress::flushed`](crate::Progress::flushed) has reached
-    /// the position.
+    /// Accepts the records of one operation. Operations are atomic: recovery finds all records of
+    /// an operation, or none. The timestamp of the records is the wall-clock time. Returns the
+    /// operation's position; the operation is durable when
+    /// [`Progress::flushed`](crate::Progress::flushed) has reached the position.
     ///
     /// # Errors
     /// [`AppendError::TooLarge`]. A [full](ShardLog::is_full) log still accepts operations, because

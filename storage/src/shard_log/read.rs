@@ -52,8 +52,8 @@ impl ShardLog {
     /// transaction's marker, was dropped before the reading reached it. A tombstone gets its delete
     /// horizon, which is `delete.retention.ms` later, in the pass that drops the last older record
     /// of its key. So the tombstone of a record that was read cannot be dropped before
-    /// `tombstones_until`. A marker is dropped by a later pass than the one that dropped the last
-    /// record of its transaction.
+    /// `tombstones_until`. A marker is dropped by a later pass than the pass that dropped the last
+    /// record of its transaction, or took it out of the transaction.
     pub fn may_have_missed(&self, reading: &Reading, now: i64) -> bool {
         let judged_by = self.compaction.judged_by(self.wall(now));
         let is_over = self.swaps() != reading.swaps && judged_by >= reading.tombstones_until;

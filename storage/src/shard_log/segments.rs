@@ -1,5 +1,5 @@
-//! The segments of a log: assigns a position to each block, prepares the next segment, and reuses
-//! or removes segments that compaction replaced.
+//! The segments of a log: assigns a place to each block, prepares the next segment, and reuses or
+//! removes segments that compaction replaced.
 
 use super::LogConfig;
 use super::recovery::{Recovered, Tail};
@@ -16,9 +16,9 @@ pub(crate) struct Segment {
     pub(crate) segment_bytes: u32,
     /// The number of the compaction pass that wrote it; 0 if none did.
     pub(crate) pass: u64,
-    /// The position after the last block.
+    /// The byte position after the last block.
     pub(crate) end: u32,
-    /// The position of the first block that was not compacted; equals `end` if there is none.
+    /// The byte position of the first block that was not compacted; equals `end` if there is none.
     pub(crate) dirty_from: u32,
     /// The position of its last operation. In a segment without operations: the position of the
     /// last operation before the segment.
@@ -112,7 +112,7 @@ pub(crate) struct Segments {
     named_before: u64,
     /// The length of a block that waits for a segment; 0 if none waits.
     needed: u32,
-    /// The total size of the blocks that got a position.
+    /// The total size of the blocks that got a place.
     placed_bytes: u64,
     /// The highest [`Segment::dropped_position`] so far. Cached, because every turn reads it.
     dropped_position: u64,
@@ -186,8 +186,8 @@ impl Segments {
         self.list.remove(&sequence);
     }
 
-    /// Assigns a segment and a position in it to a block of `len` bytes. None until a segment with
-    /// enough space is ready.
+    /// Assigns a segment and a byte position in it to a block of `len` bytes. None until a segment
+    /// with enough space is ready.
     pub(crate) fn place(&mut self, len: u32) -> Option<(u64, u32)> {
         if !self.is_tail_synced {
             return None;

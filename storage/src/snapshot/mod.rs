@@ -3,8 +3,8 @@
 //!
 //! The file consists of parts: the sections, each a part of the state of one partition, whose bytes
 //! this module does not know; the table of the sections; and an index of the log's segments. The
-//! header has the positions of table and index, the id of the log, the position from which the log
-//! has to be replayed, and the position that the log must reach at least.
+//! header has the file positions of table and index, the id of the log, the position from which the
+//! log has to be replayed, and the position that the log must reach at least.
 //!
 //! [`Snapshot::open`] checks the header, the table and the index. [`SnapshotWriter`] writes the
 //! file under another name and renames it once it is complete.
@@ -77,7 +77,7 @@ pub enum SnapshotRefusal {
     Damaged(&'static str),
     /// The log ends before a position that the snapshot contains.
     LogIsShorter,
-    /// Compaction has dropped tombstones that the snapshot would need.
+    /// Compaction has dropped tombstones or markers that a replay on the snapshot would need.
     LogIsAhead,
 }
 

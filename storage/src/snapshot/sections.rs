@@ -49,8 +49,8 @@ impl SectionRow {
         self.part.write(out);
     }
 
-    /// Whether a snapshot of these positions can have the row. A section with a later position
-    /// would keep the records up to there from being replayed.
+    /// Whether a snapshot of these positions can have the row. If a section had a later position,
+    /// the records up to that position would not be replayed.
     pub(super) fn is_within(&self, from: u64, newest: u64) -> bool {
         from <= self.from && self.from <= self.newest && self.newest <= newest
     }

@@ -165,8 +165,8 @@ impl Disk {
         }
     }
 
-    /// Moves a directory away, whose open files stay open. Opening a file at the old place
-    /// creates nothing, unless the mode creates the directory.
+    /// Moves a directory away. Its open files stay open. Opening a file at the old place creates
+    /// nothing, unless the mode creates the directory.
     pub fn move_away(&mut self, from: &Path, to: &Path) {
         self.taken.remove(to);
         self.taken.insert(from.to_owned());

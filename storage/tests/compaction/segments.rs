@@ -244,7 +244,7 @@ fn a_new_segment_that_is_gone_in_the_middle_is_not_made_again() {
     while !story.disk.live.contains_key(&aside) {
         polled(&mut story);
     }
-    // Reads of many segments close it.
+    // Reads of many segments close the file.
     fetch(&mut story, 2);
     fetch(&mut story, 2);
     story.disk.live.remove(&aside).unwrap();

@@ -45,8 +45,8 @@ pub struct Cleanable {
     segments: usize,
 }
 
-/// The last batch of a known producer. For its sequence number, compaction keeps this batch, at
-/// least in its empty form.
+/// The last batch of a known producer. Compaction keeps this batch, at least in its empty form,
+/// because it has the producer's last sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastOfProducer {
     /// The last offset of a data batch.
@@ -79,7 +79,8 @@ pub enum Slice {
     /// The pass has more work to do.
     Pause,
     /// The caller has to wait for a file operation, and pass its completion to
-    /// [`Compaction::done`]. It reads or writes this many bytes; 0 for a sync or a rename.
+    /// [`Compaction::done`]. The operation reads or writes this many bytes; 0 for a sync or a
+    /// rename.
     Wait {
         bytes: usize,
     },
@@ -140,7 +141,8 @@ enum Rename {
     /// The file of a durable new segment is renamed to end with [`SWAP_SUFFIX`]. It will replace
     /// the sources with these indexes.
     ToSwap(Box<Output>, Range<usize>),
-    /// This file gets its final name. The segments that it replaces are removed.
+    /// The file with [`SWAP_SUFFIX`] gets its final name. The segments that it replaces are
+    /// removed.
     ToSegment,
 }
 

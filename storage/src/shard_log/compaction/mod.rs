@@ -100,7 +100,7 @@ pub enum CompactionNews {
 /// The part of a log that a rewrite replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Superseded {
-    /// The positions of the part's last operation and last segment.
+    /// The position of the part's last operation, and the sequence number of its last segment.
     position: u64,
     last_sequence: u64,
 }
@@ -129,8 +129,8 @@ pub(super) struct Compaction {
     pass: Option<Pass>,
     /// Whether a file operation is in progress.
     is_waiting: bool,
-    /// If this operation renames a new segment: the data to undo the swap, if the new segment is
-    /// gone.
+    /// Set while the file operation renames a new segment: the data to undo the swap if the new
+    /// segment is gone.
     swapping: Option<Swapping>,
     /// The number of swaps that were undone.
     undone_swaps: u64,

@@ -49,7 +49,7 @@ pub(super) struct Output {
     purpose: Purpose,
     /// The new segment's entry in the list of segments. It grows with each block.
     segment: Segment,
-    /// The position of the first block whose keys were not compared, if there is one.
+    /// The byte position of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,
     /// The bytes between the header and the alignment `align`; they are written together with the
     /// header.

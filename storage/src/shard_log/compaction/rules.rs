@@ -48,7 +48,8 @@ pub(super) enum Treatment {
     Keep,
     /// Drop all records: their transaction was aborted.
     Drop,
-    /// Drop the marker: no record of its transaction is left.
+    /// Drop the marker: no record needs it any more. An earlier pass has dropped the records of its
+    /// transaction or, after a commit, taken them out of the transaction.
     DropMarker,
 }
 

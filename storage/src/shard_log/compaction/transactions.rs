@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Place {
     /// The index of the block's segment among the sources of the pass.
     pub(super) source: usize,
-    /// The position of the block in its segment.
+    /// The byte position of the block in its segment.
     pub(super) block: u32,
 }
 

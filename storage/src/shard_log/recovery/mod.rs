@@ -52,7 +52,7 @@ pub struct RecoveredBatch<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) segment: u64,
-    /// The position after the last block.
+    /// The byte position after the last block.
     pub(crate) end: u32,
     /// The end of the bytes that are cut off; equals `end` if no bytes are cut off.
     pub(crate) torn_end: u32,
@@ -107,7 +107,7 @@ impl Recovered {
         self.log_id
     }
 
-    /// The segment of the last block, and the position after the block. None if there are no
+    /// The segment of the last block, and the byte position after the block. None if there are no
     /// blocks.
     pub fn end(&self) -> Option<(u64, u32)> {
         self.tail.map(|tail| (tail.segment, tail.end))
@@ -446,7 +446,7 @@ impl Recovery {
         }
     }
 
-    /// Replays the block at `at` and returns the position after it.
+    /// Replays the block at `at` and returns the byte position after it.
     fn replay_block(
         &mut self,
         block: &Block<'_>,
