@@ -11,7 +11,7 @@ use muster_fairness::{Address, Exceeded, admit};
 pub(crate) struct Allowance {
     limit: usize,
     left: usize,
-    /// The bytes that the client's address holds, and the bytes that it would take over from other
+    /// The bytes that the client's address holds, plus the bytes that it would take over from other
     /// addresses. 0 while plenty of the limit is left.
     held: usize,
     /// The reason of the refusal, if the client was refused.

@@ -71,10 +71,9 @@ pub struct Removal {
     pub client_id: Text,
     pub client_host: Text,
     pub why: Why,
-    /// The time in milliseconds since the last request that showed that the member is alive, such
-    /// as a heartbeat.
+    /// The time in milliseconds since the member's session last began, usually at a heartbeat.
     pub silent_ms: i64,
-    /// The connection of that request; None if the request came before the load.
+    /// The connection of the member's last request; None if that request came before the load.
     pub connection: Option<u64>,
 }
 

@@ -1,6 +1,7 @@
 //! The group coordinator: members, assignments and committed offsets of groups. Start here.
 //!
-//! A deterministic state machine without I/O, clock or randomness. There are five kinds of calls:
+//! A deterministic state machine without I/O, clock or randomness. There are five main kinds of
+//! calls:
 //!
 //! - **Requests**: [`Coordinator::handle`] takes a client's request and returns an [`Output`]: the
 //!   records to write, and the responses to this request or to parked ones (a JoinGroup waits for

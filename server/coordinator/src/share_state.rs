@@ -148,6 +148,6 @@ pub(crate) struct DeletingGroups {
     pub(crate) response: DeleteGroupsResponse<'static>,
     pub(crate) visible_at: u64,
     /// The groups that are not deleted yet, as indexes in the response. The deletion of the last
-    /// one is under way.
+    /// group in this list is under way.
     pub(crate) rest: Vec<usize>,
 }

@@ -25,7 +25,7 @@ pub(crate) enum TimerKey {
     Assignment { group_id: Text },
     /// The next slice of the resolution of a group's regular expressions.
     Expressions { group_id: Text },
-    /// The join phase of a rebalance.
+    /// The join phase of a rebalance, or the initial delay of a streams group.
     Join { group_id: Text },
     /// The sync phase of a rebalance.
     PendingSync { group_id: Text },
@@ -42,7 +42,7 @@ pub(crate) enum TimerKey {
 pub enum Reason {
     /// A session may have expired.
     Session,
-    /// The join phase of a rebalance ends.
+    /// The join phase of a rebalance ends, or the initial delay of a streams group.
     Join,
     /// The sync phase of a rebalance ends.
     PendingSync,

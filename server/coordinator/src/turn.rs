@@ -94,8 +94,8 @@ impl Turn<'_, '_> {
         self.noted.causes.add_left(member_id, client, reason);
     }
 
-    /// Notes that a member was removed, with its client's id and host, and the time and connection
-    /// of its last request.
+    /// Notes that a member was removed, with its client's id and host, the time at which its
+    /// session last began, and the connection of its last request.
     pub(crate) fn removed(
         &mut self,
         member_id: &str,

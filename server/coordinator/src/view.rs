@@ -63,7 +63,7 @@ pub struct MemberView {
     /// The member epoch; None in a classic group, whose members share the generation.
     pub epoch: Option<i32>,
     pub state: &'static str,
-    /// The time in milliseconds since the member's last request.
+    /// The time in milliseconds since the member's session last began, usually at a heartbeat.
     pub silent_ms: i64,
     /// The first topics of the member's subscription.
     pub topics: Vec<Text>,

@@ -1,5 +1,5 @@
-//! Compares pending offsets with a model of Kafka's, which compares the places of records: in
-//! normal work, after recovery, and with snapshots that are written while the groups change.
+//! Compares pending offsets with a model of Kafka, which compares the places of records: in normal
+//! work, after recovery, and with snapshots that are written while the groups change.
 #![allow(clippy::unwrap_used)]
 
 use common::call;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The topic ids of each member id, with their partitions, ascending.
+/// The partitions of each member by topic id, ascending. Members are named by member id.
 pub(crate) type Targets = BTreeMap<String, BTreeMap<[u8; 16], Vec<u32>>>;
 
 /// The result of one computation.

@@ -62,7 +62,8 @@ enum Pass {
     Scan(usize),
     Assign(usize),
     /// `last_moved` is the topic of the last moves, or the first topic if nothing was moved yet.
-    /// The pass ends when it is reached again without further moves.
+    /// The pass ends when this topic is reached again without further moves, or after
+    /// [`ROUNDS_MAX`] rounds.
     Balance {
         round: usize,
         next: usize,
@@ -185,8 +186,8 @@ impl Heterogeneous {
         1 + topic.subscribers + topic.free.len()
     }
 
-    /// Balances a topic. The pass ends when no partition has moved since all topics were last
-    /// visited.
+    /// Balances a topic. The pass ends after [`ROUNDS_MAX`] rounds, or when it returns to the topic
+    /// of the last moves without further moves.
     fn balance(&mut self, round: usize, next: usize, last_moved: Option<usize>) -> usize {
         if round == ROUNDS_MAX || self.topics.is_empty() || last_moved == Some(next) {
             self.pass = Pass::Mark;

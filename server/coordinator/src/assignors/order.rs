@@ -25,7 +25,7 @@ pub struct VisitOrder {
     table: TableBits,
 }
 
-/// A member. The order of the fields is the visiting order.
+/// A member. Members are visited in ascending order of these fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Visit {
     bucket: u32,
@@ -137,10 +137,10 @@ impl Visit {
     }
 }
 
-/// The capacity of Kafka's long-lived table (`TimelineHashMap`), as a power of two. The table
-/// doubles when (size + 1) × 0.75 exceeds its capacity, since `BaseHashTable` multiplies the size
-/// by the load factor, not the capacity. So it may hold 4/3 of its capacity, in chains. It never
-/// shrinks.
+/// The capacity of Kafka's long-lived table (`TimelineHashMap`), as the exponent of a power of two.
+/// The table doubles when (size + 1) × 0.75 exceeds its capacity, since `BaseHashTable` multiplies
+/// the size by the load factor, not the capacity. So it may hold 4/3 of its capacity, in chains. It
+/// never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableBits(u32);
 

@@ -30,7 +30,7 @@ pub(crate) struct Protocol {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) identity: Identity,
-    /// The protocols in the member's order of preference. After a load, only the elected one.
+    /// The protocols in the member's order of preference. After a load, only the elected protocol.
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) assignment: Blob,
     pub(crate) parked_join: Option<Parked>,
@@ -61,7 +61,7 @@ impl Member {
         (&self.identity.client_id, &self.identity.client_host)
     }
 
-    /// The time and the connection of the last request.
+    /// The time at which the session last began, and the connection of the last request.
     pub(crate) fn heard(&self) -> (i64, Option<u64>) {
         (self.heard_at, self.heard_on)
     }

@@ -11,8 +11,8 @@ impl ClassicGroup {
     /// Checks whether a commit is allowed. The commit of a member counts as a heartbeat.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION. REBALANCE_IN_PROGRESS if the
-    /// member has not fetched its assignment yet.
+    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION. REBALANCE_IN_PROGRESS while the
+    /// leader's assignment is missing.
     pub(crate) fn accept_commit(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -11,7 +11,8 @@ use crate::turn::Turn;
 
 impl ConsumerGroup {
     /// Decides how a member's changed subscription affects the group. A new expression bumps the
-    /// group epoch when it is resolved. If a classic member sent it, it bumps the epoch at once.
+    /// group epoch when it is resolved. If a classic member sent the expression, the epoch is
+    /// bumped at once.
     pub(super) fn effect(
         &mut self,
         turn: &mut Turn<'_, '_>,

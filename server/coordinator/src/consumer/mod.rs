@@ -93,7 +93,8 @@ impl ConsumerGroup {
         self.own.owners.len() + self.target.by_member.assignment.assigned()
     }
 
-    /// A hash of the counts over the members. The audit compares it with the hash after a replay.
+    /// A hash of the counts over the members. The audit ([`crate::Coordinator::audit_after`])
+    /// compares it with the hash after a replay.
     pub(crate) fn count_hash(&self) -> u64 {
         let Consumer { profile_bytes, assignors, classic_members, classic_protocols, .. } =
             &self.own;

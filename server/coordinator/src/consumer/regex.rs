@@ -114,7 +114,7 @@ impl Regexes {
         self.forget_if_unused(regex);
     }
 
-    /// Sets the topics that match an expression. Returns the previous ones.
+    /// Sets the topics that match an expression. Returns the previous topics.
     pub(crate) fn resolve(&mut self, regex: &str, resolved: Option<Resolved>) -> Option<Resolved> {
         let expression = match self.expressions.get_mut(regex) {
             Some(expression) => expression,

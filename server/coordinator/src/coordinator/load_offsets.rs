@@ -26,8 +26,8 @@ impl Coordinator {
         self.load_with(group_id, None);
     }
 
-    /// Starts to load the groups with pending offsets. The marker of a transaction needs them, and
-    /// a marker is never refused.
+    /// Starts to load the groups that have pending offsets and too many offsets for one call. The
+    /// marker of a transaction needs these groups, and a marker is never refused.
     pub(super) fn load_pending(&mut self, now: i64) {
         for group_id in self.groups.unloaded.with_pending() {
             if self.has_many_unloaded(&group_id) {

@@ -417,7 +417,7 @@ impl Coordinator {
         result
     }
 
-    /// Removes a group without a record, for a caller that keeps only some groups.
+    /// Removes a group, and writes no record of that. The caller keeps only some groups.
     pub(crate) fn forget(&mut self, group_id: &str) {
         let Some(entry) = self.groups.get_mut(group_id) else { return };
         let group = entry.group.take();

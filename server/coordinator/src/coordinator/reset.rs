@@ -34,8 +34,8 @@ impl Coordinator {
     }
 }
 
-/// Writes the tombstones of a group and answers its parked requests. False if the group has more
-/// offsets than one call may delete.
+/// Writes the tombstones of a group and answers its parked requests. Returns false if the group has
+/// more offsets than one call may delete.
 fn reset_group(turn: &mut Turn<'_, '_>, entry: &mut Entry) -> bool {
     if !offsets::delete_some(turn, &entry.offsets, &entry.id, EXPIRE_RECORDS_MAX) {
         return false;

@@ -87,8 +87,8 @@ impl Coordinator {
         hash_of(entry, &entry.offsets, self.pending.of(group_id))
     }
 
-    /// Like [`Self::fingerprint`], but loads nothing, and returns None for a group with more than
-    /// `items_max` members, offsets and partitions.
+    /// Like [`Self::fingerprint`], but loads nothing, and returns None for a group that may have
+    /// more than `items_max` members, offsets and partitions.
     ///
     /// A group that turns out to be [damaged](Self::damage) counts as absent.
     pub fn digest(&mut self, group_id: &str, items_max: usize) -> Option<GroupDigest> {

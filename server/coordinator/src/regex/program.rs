@@ -44,9 +44,11 @@ enum Instruction {
     Class(AsciiSet),
     Look(Look),
     Jump(u32),
-    /// A choice: continues both with the next instruction and with the one this many further on.
+    /// A choice: continues both with the next instruction and with the instruction this many places
+    /// ahead.
     Skip(u32),
-    /// A choice: continues both with the next instruction and with the one this many further back.
+    /// A choice: continues both with the next instruction and with the instruction this many places
+    /// back.
     Again(u32),
 }
 

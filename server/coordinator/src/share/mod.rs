@@ -71,7 +71,8 @@ impl ShareGroup {
         self.target.by_member.assigned() + self.own.state.len()
     }
 
-    /// A hash of the counts over the members. The audit compares it with the hash after a replay.
+    /// A hash of the counts over the members. The audit ([`crate::Coordinator::audit_after`])
+    /// compares it with the hash after a replay.
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { stable_at, subscriptions, own, .. } = self;
         let counts = format!("{} {stable_at:?} {subscriptions:?}", own.profile_bytes);

@@ -105,7 +105,7 @@ pub(crate) fn to_read(group: &DescribeShareGroupOffsetsResponseGroup<'_>) -> Opt
     (!topics.is_empty()).then_some(StateRequest::ReadSummary(topics))
 }
 
-/// Adds the answers of the leaders. Like Kafka, it does not show their errors.
+/// Adds the answers of the leaders. As in Kafka, the response does not show their errors.
 pub(crate) fn fill(
     group: &mut DescribeShareGroupOffsetsResponseGroup<'static>,
     results: &[StateResult],

@@ -136,7 +136,7 @@ impl Unloaded {
         self.index.is_closed()
     }
 
-    /// A group that is unloaded, at least its offsets.
+    /// A group of which at least the offsets are unloaded.
     pub(crate) fn with_offsets(&self, id: &str) -> Option<UnloadedGroup<'_>> {
         if self.is_closed() {
             return None;
@@ -151,7 +151,8 @@ impl Unloaded {
         self.find(id).and_then(|number| self.group(number))
     }
 
-    /// Whether the group is completely unloaded, at this position or a later one.
+    /// Whether the group is completely unloaded, and the snapshot has it at this position or a
+    /// later one.
     pub(crate) fn holds(&self, id: &str, position: u64) -> bool {
         self.get(id).is_some_and(|group| group.entry.position >= position)
     }

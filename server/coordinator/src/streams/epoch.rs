@@ -55,6 +55,7 @@ impl StreamsGroup {
 
     /// The group's topology after a heartbeat, which may contain one. A group without a topology
     /// takes it. A topology with an earlier epoch is ignored; the answer has a status for that.
+    /// Another topology with the same or a later epoch is refused.
     fn accept_topology(&mut self, draft: &mut Draft<'_>) -> Result<Arc<Topology>, Refusal> {
         match (self.own.asked.topology.take(), &self.own.topology) {
             (Some(sent), None) => {

@@ -177,8 +177,9 @@ impl StreamsGroup {
             && self.own.topology.as_ref().is_some_and(|it| it.reader_of(topic).is_some())
     }
 
-    /// A hash of the counts over the members. The audit compares it with the hash after a replay.
-    /// The processes of tasks are not in it, because they depend on the history: see [`holders`].
+    /// A hash of the counts over the members. The audit ([`crate::Coordinator::audit_after`])
+    /// compares it with the hash after a replay. The processes of tasks are not in it, because they
+    /// depend on the history: see [`holders`].
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { stable_at, own, .. } = self;
         let static_members = own.static_members.len();

@@ -136,7 +136,7 @@ impl TaskOffsets {
         report.bytes_after(known).saturating_sub(known.map_or(0, Reports::bytes))
     }
 
-    /// Stores a report. Each list replaces the member's last one.
+    /// Stores a report. Each list replaces the member's previous list.
     pub(super) fn take(&mut self, report: Report) {
         let known = self.of(&report.member_id);
         let (before, after) = (known.map_or(0, Reports::bytes), report.bytes_after(known));

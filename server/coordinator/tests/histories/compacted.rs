@@ -17,8 +17,8 @@ pub fn compactions() -> impl Strategy<Value = Compaction> {
     (part(), part()).prop_map(|(cleaned, dropped)| Compaction { cleaned, dropped })
 }
 
-/// The records that a reader finds which has read `read` records when the rest of the log is
-/// compacted.
+/// The records that a reader finds if the rest of the log is compacted after the reader has read
+/// `read` records.
 pub fn read_beside(log: &[RecordBytes], read: usize) -> Vec<RecordBytes> {
     let newest: BTreeMap<_, _> = log.iter().map(|(key, _)| key).zip(0..).collect();
     let found = |at: usize, key: &Vec<u8>| at < read || newest[key] == at;

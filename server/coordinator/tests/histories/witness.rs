@@ -183,7 +183,7 @@ impl Group {
         self.members.values().filter(|member| member.epoch == -2).count()
     }
 
-    /// The group was deleted because it was empty, perhaps to be replaced by one of the other
+    /// The group was deleted because it was empty, perhaps to be replaced by a group of the other
     /// protocol.
     fn restart(&mut self) {
         (self.epoch, self.seen_epoch) = (0, 0);

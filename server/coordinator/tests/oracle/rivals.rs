@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 /// UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID
 const REFUSED: [i64; 2] = [111, 82];
 
-/// The groups of such members since the last load.
+/// The groups in which Kafka's copy may be wrong, since the last load.
 #[derive(Debug, Default)]
 pub struct Rivals {
     /// The groups in which a client was refused.
     groups: BTreeSet<String>,
-    /// Groups with members that were removed.
+    /// Members that were removed, each with its group first.
     removed: BTreeSet<(String, String)>,
 }
 

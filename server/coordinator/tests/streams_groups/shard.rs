@@ -59,7 +59,8 @@ pub fn internal(name: &'static str, partitions: i32) -> StreamsGroupTopicInfo<'s
     StreamsGroupTopicInfo { name: name.into(), partitions, ..Default::default() }
 }
 
-/// A member that joins. It has two subtopologies with two tasks each; the second is stateful.
+/// A member that joins. Its topology has two subtopologies with two tasks each; the second is
+/// stateful.
 pub fn joining(
     member: &'static str,
     process: &'static str,

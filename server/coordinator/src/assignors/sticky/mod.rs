@@ -327,7 +327,7 @@ impl Sticky {
         process.by_tasks.get_or_insert_with(new).poll(tasks)
     }
 
-    /// Returns a member, which has one more task, to the heap of its process.
+    /// Puts a member, which now has one more task, back into the heap of its process.
     fn put_back(&mut self, process: u32, member: u32) {
         let members = &self.members;
         if let Some(heap) = &mut self.processes[process as usize].by_tasks {

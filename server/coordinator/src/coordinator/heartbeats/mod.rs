@@ -130,8 +130,8 @@ impl Coordinator {
     }
 }
 
-/// Serves a valid request. If an error follows, its records are dropped, and with them the group
-/// that they would have created.
+/// Serves a valid request. If the answer is an error, the records of the request are dropped, and
+/// with them the group that they would have created.
 fn serve<'r, K: Routed>(
     turn: &mut Turn<'_, 'r>,
     entry: Option<&mut Entry>,
