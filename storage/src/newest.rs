@@ -45,7 +45,7 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// A table for at most `keys` keys, in at most `bytes` bytes.
+    /// A table for at most `keys` keys, in at most `bytes` bytes, but at least one chunk.
     pub(crate) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
         let wanted = keys.saturating_mul(4) / 3 + 1;
         let most = bytes / CHUNK_BYTES;

@@ -37,8 +37,8 @@ impl SegmentWalk {
 impl ShardLog {
     /// Appends the entry of the next segment. Returns the finished part when there are no more.
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
-        // The last segment with blocks is left out: after a restart it may take more blocks, which
-        // would not change its header.
+        // The last segment with blocks is left out if it is not compacted: after a restart it may
+        // take more blocks, which would not change its header.
         let may_continue = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
         let end = may_continue.map_or(u64::MAX, |(sequence, _)| sequence);
         let is_next = |(sequence, segment): &(u64, &Segment)| {

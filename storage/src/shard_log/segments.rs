@@ -164,10 +164,10 @@ impl Segments {
         self.steps.push_back(Step::SyncTail { segment: sequence });
     }
 
-    /// If the last segment has no blocks, makes it the ready one. Its header is synced first,
-    /// because a killed process may have left it in the page cache. A segment of another size is
-    /// created again, except if it is the log's only one: then it stays, because otherwise the log
-    /// would seem to be missing.
+    /// If the last segment has no blocks, makes it the ready segment. Its header is synced first,
+    /// because a killed process may have left it in the page cache. A segment of another block
+    /// size, or of an unsuitable size, is created again. The log's only segment stays instead,
+    /// because otherwise the log would seem to be missing.
     fn adopt_ready(&mut self, config: &LogConfig) {
         let Some((&sequence, last)) = self.list.last_key_value() else { return };
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {

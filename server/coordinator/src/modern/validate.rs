@@ -60,8 +60,9 @@ pub(crate) fn unknown_member<T>() -> Result<T, Refusal> {
     refuse(ErrorCode::UnknownMemberId, "The group has no such member.")
 }
 
-/// Checks that a member sends its current epoch, or its previous one: the answer with the current
-/// epoch may have been lost.
+/// Checks that a member joins, or sends its current epoch. The previous epoch is allowed if the
+/// member reports only partitions of its current assignment: the answer with the current epoch may
+/// have been lost.
 ///
 /// # Errors
 /// FENCED_MEMBER_EPOCH.

@@ -76,8 +76,8 @@ impl StreamsGroup {
     ///
     /// # Errors
     /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
-    /// UNRELEASED_INSTANCE_ID, INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY. The errors of a profile
-    /// that is too large.
+    /// UNRELEASED_INSTANCE_ID, INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY. UNKNOWN_SERVER_ERROR if
+    /// the topology is too large, or the group has none. The errors of a profile that is too large.
     pub(crate) fn beat<'r>(
         &mut self,
         turn: &mut Turn<'_, 'r>,

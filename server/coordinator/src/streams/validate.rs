@@ -131,8 +131,8 @@ fn has_duplicates<'n>(names: impl Iterator<Item = &'n str>) -> bool {
 
 impl StreamsGroup {
     /// # Errors
-    /// UNKNOWN_SERVER_ERROR if the member's profile is too large. COORDINATOR_NOT_AVAILABLE if it
-    /// exceeds the budget for the members of all groups.
+    /// UNKNOWN_SERVER_ERROR if the member's profile, or the group with it, is too large.
+    /// COORDINATOR_NOT_AVAILABLE if the profile exceeds the budget for the members of all groups.
     pub(super) fn refuse_if_large(
         &self,
         members: &mut Allowance,

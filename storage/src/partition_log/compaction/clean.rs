@@ -49,8 +49,8 @@ struct Kept {
 }
 
 impl Cleaner {
-    /// Decides what remains of a batch. Records from `noted_to` on are always kept. `out` is
-    /// overwritten.
+    /// Decides what remains of a batch. Records from `noted_to` on are kept, unless their
+    /// transaction was aborted. `out` is overwritten.
     ///
     /// # Errors
     /// The batch cannot be read. This cannot happen if it was read before.
