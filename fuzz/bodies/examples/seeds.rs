@@ -157,8 +157,8 @@ impl Seeds {
 }
 
 impl Seeds {
-    /// Files that Kafka wrote: groups of all kinds, all compression types, and the log of its
-    /// controllers.
+    /// Writes the files of Kafka in the tests: groups of all kinds, all compression types, and the
+    /// log of its controllers.
     fn imports(&mut self) {
         let mut all = vec![WITH_DATA | PARTIAL | WRITES];
         for (place, name) in (0u8..).zip(FILES) {

@@ -8,8 +8,8 @@ use muster_codec::record_batch::{
     Batch, BatchBuilder, Batches, TimestampType, set_base_offset, set_max_timestamp, validate,
 };
 
-/// The end of the length field. The bytes up to here (base offset and length) are not part of the
-/// length.
+/// The end of the length field. The length does not count the bytes up to here (base offset and
+/// length).
 const LENGTH_END: usize = 12;
 
 pub fn run(input: &[u8]) {

@@ -96,8 +96,8 @@ fn repair_file(file: &mut [u8]) {
     file[8..12].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Sets the checksum of a part. The file contains position, length and checksum of the part at
-/// `part`.
+/// Sets the checksum of a part. The file has the place, the length and the checksum of the part,
+/// one after the other, from `part` on.
 fn repair_part(file: &mut [u8], part: usize) {
     let (at, len) = (number(file, part, 8), number(file, part.saturating_add(8), 8));
     let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);

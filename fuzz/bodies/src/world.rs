@@ -1,4 +1,4 @@
-//! A shard with in-memory connections, disk and clock. It takes the place of the reactor.
+//! A shard with in-memory connections, disk and clock, which take the place of the reactor.
 
 use crate::common::CountedIds;
 use muster::clock::Times;

@@ -37,7 +37,8 @@ const CONFIGS: &[&str] = &[
 
 const WIDE: &str = "wide";
 const WIDE_PARTITIONS: i32 = 16;
-/// The number of offsets and partitions of each such topic: the most that one request may create.
+/// The number of offsets, and of partitions, of each topic of the group with many offsets: the most
+/// that one request may create.
 const OFFSETS_PER_TOPIC: usize = 10_000;
 const RECORD_BYTES: usize = 100_000;
 
