@@ -38,7 +38,7 @@ enum Verdict {
     CouldNotKeepUp,
     /// A machine that generated load was lost.
     LostAWorker,
-    /// Ctrl-C ended the run, which had no failure until then.
+    /// A signal ended the run, which had no failure until then.
     Interrupted,
 }
 

@@ -342,7 +342,7 @@ pub struct MemberPlan {
     pub workload: Workload,
 }
 
-/// The loads of a member. They run only while the member owns partitions.
+/// The loads of a member. All except `produce` run only while the member owns partitions.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Workload {
     /// Commits positions of owned partitions. Each commit advances its positions by one.
@@ -354,7 +354,7 @@ pub struct Workload {
     pub records: Option<Fetching>,
     /// Sends heartbeats in addition to those that keep the membership alive.
     pub heartbeat: Option<Load>,
-    /// Writes transactions, or for a producer without transactions, single requests.
+    /// Writes rounds of batches. Each round of a transactional producer is a transaction.
     pub produce: Option<Load>,
 }
 

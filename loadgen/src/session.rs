@@ -67,7 +67,7 @@ pub(crate) struct Played {
     pub(crate) found: Found,
     pub(crate) phases: Vec<model::Phase>,
     pub(crate) interrupted: bool,
-    /// Whether Ctrl-C or SIGTERM ended the run.
+    /// Whether a signal ended the run.
     pub(crate) by_signal: bool,
     pub(crate) length: Time,
     /// Why the run could not start.
@@ -335,8 +335,9 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Closes the rebalances of groups that have been stable for long enough. At the end it closes
-    /// the rebalances of all stable groups, and of groups without members.
+    /// Closes the rebalances of groups that have been stable for long enough. At the end it also
+    /// closes the rebalances of groups without members and, unless the run was interrupted, of all
+    /// groups that are stable.
     fn close_rebalances(&mut self, now: Time, ending: bool) {
         let Some(plan) = self.tools.conductor.plan() else { return };
         for &group in &self.groups {

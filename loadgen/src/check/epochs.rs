@@ -8,10 +8,10 @@
 //! writes a generation with the leader's sync. After a restart it may reuse a generation that
 //! members had only joined.
 //!
-//! Consumer group: each member has its own epoch, and may stay behind others for long. So a proof
-//! binds only later answers to the same member, until the member joins again. A member that joins
-//! gets the epoch of the group's target assignment, and no member is ahead of that epoch. So the
-//! proof of any member binds the answer to a join.
+//! Consumer, share and streams groups: each member has its own epoch, and may stay behind others
+//! for long. So a proof binds only later answers to the same member, until the member joins again.
+//! A member that joins gets the epoch of the group's target assignment, and no member is ahead of
+//! that epoch. So the proof of any member binds the answer to a join.
 //!
 //! A group that is migrated online has members of both kinds, and the rule is milder. The answers
 //! to a member are bound by its own proof, and the answer to a join by the proof of any member. A

@@ -213,7 +213,7 @@ impl GroupState {
         }
         if matches!(facts.group.protocol, Kind::Classic | Kind::Migrating) {
             facts.generations.alive(alive.epoch, alive.sent);
-            // A member without its assignment has only been answered a join or a sync.
+            // A member without its assignment has got answers only to a join or a sync.
             if member.synced != alive.epoch {
                 return;
             }

@@ -11,10 +11,10 @@
 //! a classic group do not count: Kafka's coordinator answers a late sync, and some joins, without
 //! restarting the session.
 //!
-//! Rebalance, consumer group: the timer starts when the coordinator first asks a member to give up
-//! partitions, perhaps in an answer that was lost. The last answer before that one did not ask. If
-//! an answer was lost, the last answer before the lost one did not ask either. So the timer started
-//! after the requests of those answers were sent.
+//! Rebalance, consumer or streams group: the timer starts when the coordinator first asks a member
+//! to give up partitions, perhaps in an answer that was lost. The last answer before that one did
+//! not ask. If an answer was lost, the last answer before the lost one did not ask either. So the
+//! timer started after the requests of those answers were sent.
 //!
 //! Rebalance, classic group: the timer starts when a rebalance of generation e begins. Members that
 //! do not join before it ends are not in e + 1. While a rebalance gathers members, heartbeats and

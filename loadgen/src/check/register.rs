@@ -61,7 +61,8 @@ pub(super) struct Register {
 }
 
 impl Register {
-    /// The number of superseded writes that are kept, for reads in flight.
+    /// From this number of writes on, old ones are forgotten. Reads in flight may still return the
+    /// others.
     const KEPT: usize = 6;
     const UNANSWERED_KEPT: usize = 8;
 

@@ -146,8 +146,9 @@ pub struct Sample {
     pub uncorrected: Vec<(RoundTrip, Histogram<u64>)>,
     /// Requests that will not be answered.
     pub unanswered: Vec<(RoundTrip, u64)>,
-    /// The ages in microseconds of requests that are due and unanswered. `None` between two
-    /// samples.
+    /// The ages in microseconds of requests that have been due for at least a second and are
+    /// unanswered. They are sampled less often than reports are sent: `None` in the reports in
+    /// between.
     pub waiting: Option<Vec<(RoundTrip, Histogram<u64>)>>,
     pub bytes_sent: u64,
     pub bytes_received: u64,

@@ -24,7 +24,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// thousands of members may start, and look up, at once.
 const LOOKUPS: u32 = 16;
 /// The maximum number of connections that are being opened. Kafka's default backlog of a listener
-/// is 50, and connections beyond it wait for a second. But a broker drains it as fast as it fills.
+/// is 50, and connections beyond the backlog wait for a second. But a broker drains the backlog as
+/// fast as it fills.
 const CONNECTING_MAX: usize = 256;
 /// Limits above which a request is not sent.
 const IN_FLIGHT_MAX: usize = 1 << 16;
@@ -398,7 +399,7 @@ impl Core {
         let numbers: Vec<usize> =
             links.filter_map(|link| self.connections.by_link.get(&link).copied()).collect();
         for number in numbers {
-            // The members of the connection have ended, and need no answers.
+            // The members of the connection have ended or crash now, and need no answers.
             let ended = self.connections.end(number, how);
             ended.iter().for_each(|waiting| self.never_answered(Owed::by(waiting)));
         }

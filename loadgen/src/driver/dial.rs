@@ -84,7 +84,7 @@ impl Dialer {
         Ok(transport)
     }
 
-    /// Logs in with SASL. Does nothing if no user is configured.
+    /// Logs in with SASL. Does nothing if SASL is not configured.
     /// # Errors
     /// The error is a sentence for the user.
     pub(super) async fn authenticate(
@@ -114,7 +114,8 @@ impl Dialer {
         Err(reason)
     }
 
-    /// Resolves a name on a thread of its own. Addresses are cached until a connection fails.
+    /// Resolves a name on a thread of its own. Caches the addresses, and forgets them when none of
+    /// them accepts a connection.
     async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![(address, port).into()]);

@@ -63,7 +63,8 @@ impl Members {
             .all(|entry| entry.is_none_or(|entry| entry.member.is_done()))
     }
 
-    /// Requests of members that are due or lost, and unanswered.
+    /// The unanswered requests of members: those that are due, those that were lost, and open
+    /// transactions.
     pub(super) fn owed(&self, now: Time) -> impl Iterator<Item = Owed> {
         let entries = self.slots.iter().flatten();
         entries.flat_map(move |entry| {
@@ -228,8 +229,8 @@ impl Core {
         });
     }
 
-    /// Keeps a request that was lost as owed. If the request was answered, records the owed
-    /// requests whose wait this answer ends.
+    /// Keeps a lost request as owed. If the request was answered, records the owed requests whose
+    /// wait this answer ends.
     fn settle(&mut self, waiting: &Waiting, is_answered: bool) {
         let (now, owed) = (self.clock.now(), Owed::by(waiting));
         let needs = |entry: &&mut Entry| entry.life == waiting.life && !entry.member.is_done();

@@ -1,6 +1,6 @@
-//! Requests that were due and have no answer. Each counts from the time when it was due until the
-//! coordinator answers the member again, or the member or the run ends. So a server that does not
-//! answer has at least this latency.
+//! Requests that were due and have no answer. Each counts from the time when it was due until a
+//! later answer ends it ([`Owing::answered`]), or until the member or the run ends. So a server
+//! that does not answer has at least this latency.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const WAITING_LEAST: Duration = Duration::from_secs(1);
 pub(super) struct Owed {
     pub(super) kind: RoundTrip,
     pub(super) due: Time,
-    /// The interval of later requests of this kind. They were not sent while this one waited.
+    /// The interval of later requests of this kind. They were not sent while this request waited.
     pub(super) every: Option<Duration>,
 }
 
@@ -117,7 +117,8 @@ impl Core {
         self.meter.owed(owed, now);
     }
 
-    /// The ages in microseconds of all requests that are due and unanswered.
+    /// The ages in microseconds of all requests that have been due for at least [`WAITING_LEAST`]
+    /// and are unanswered.
     pub(super) fn ages(&self, now: Time) -> Histograms {
         let mut ages = Histograms::default();
         let on_their_way = self.connections.in_flight().map(Owed::by);

@@ -15,7 +15,8 @@ pub(super) struct Round {
     pub(super) answered: Time,
 }
 
-/// How far a worker's clock is ahead of ours, in microseconds. Negative if it is slow.
+/// How far a worker's clock is ahead of ours, in microseconds. Negative if the worker's clock is
+/// behind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Alignment {
     ahead: i128,
@@ -45,7 +46,8 @@ impl Alignment {
     fn take_best(&mut self) {
         if let Some((length, ahead)) = self.best.take() {
             self.ahead = ahead;
-            // The two ways may differ in length, but neither is shorter than zero.
+            // The request and the answer may take different times, but neither takes less than
+            // zero.
             self.error = length / 2;
         }
     }

@@ -1,5 +1,5 @@
-//! The messages to a worker, and its answers before its reports. The worker checks each message,
-//! because an order must not cost it more than a run may.
+//! The messages to a worker, and its answers. ([`super::report`] has the content of its reports.)
+//! The worker checks each message, because an order must not cost it more than a run may.
 
 use std::sync::Arc;
 use std::time::Duration;

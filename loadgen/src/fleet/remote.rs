@@ -77,8 +77,8 @@ struct Loss {
 /// they connect. The run's time begins here.
 ///
 /// # Errors
-/// A worker can't be reached, refuses, or is connected to another cluster. The error is a sentence
-/// for the user.
+/// A worker can't be reached, refuses, is connected to another cluster, or is so far away that its
+/// clock can't be aligned. The error is a sentence for the user.
 pub fn start(addresses: &[String], begin: &Begin) -> Result<(Fleet, Vec<String>), String> {
     let starting = std::thread::scope(|scope| {
         let starting = addresses.iter().enumerate().map(|(number, address)| {

@@ -27,7 +27,8 @@ const CLIENTS_MAX: usize = 16;
 /// The maximum time for which orders wait while there are no reports.
 const TURN: Duration = Duration::from_millis(5);
 
-/// Serves until the listener fails. Calls `note` with a sentence about each run.
+/// Serves until the listener fails. Calls `note` with a sentence when a connection that it served
+/// has ended.
 ///
 /// # Errors
 /// No more connections can be accepted. The error is the reason.

@@ -292,7 +292,9 @@ impl GroupMeasure {
         self.with_open(|open| open.explain(&event.kind));
     }
 
-    /// Computes whether the group is stable now. Opens or closes a rebalance if this has changed.
+    /// Computes whether the group is stable now. If it has become unstable, a rebalance begins,
+    /// unless one is open. An open rebalance without a trigger ends first if the group was stable
+    /// for longer than [`APART`].
     fn settle_state(&mut self, event: &Event, shared: &mut Shared<'_>) {
         let stable = self.live > 0
             && self.settled == self.live

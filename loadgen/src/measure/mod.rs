@@ -308,7 +308,7 @@ impl Measure {
         }
     }
 
-    /// The requests that are due and have no answer.
+    /// The requests that have been due for at least a second and have no answer, without joins.
     pub fn waiting(&self) -> Waiting {
         self.trips.waiting()
     }

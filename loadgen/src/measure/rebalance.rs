@@ -40,8 +40,8 @@ impl Open {
         }
     }
 
-    /// Names the rebalance after an event of a real client, if no trigger is known. Without such
-    /// an event, only the answers to members have shown that the rebalance began.
+    /// Names the rebalance after an event of a real client, if no trigger is known and the
+    /// rebalance began with a mere answer to a member.
     pub(super) fn explain(&mut self, by: &EventKind) {
         let what = match by {
             EventKind::ClientAssigned { .. } => "client assigned",

@@ -1,5 +1,5 @@
-//! The round trips of a run in two versions: corrected for requests that waited or were never
-//! answered, and as they were sent.
+//! The round trips of a run in three versions: corrected for requests that waited or were never
+//! answered; the same without the delays of the load machine; and as they were sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -54,7 +54,7 @@ pub struct Span {
     pub of: SpanKind,
     /// When the work was due. Its latency counts from then.
     pub due: Time,
-    /// When the first request was sent, and below, when the last answer arrived.
+    /// When the first request was sent. `ended` is when the last answer arrived.
     pub began: Time,
     pub ended: Time,
     /// How much longer the work took because the load machine was late.

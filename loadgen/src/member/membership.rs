@@ -31,7 +31,8 @@ pub(super) struct Membership {
     /// The next heartbeat is the first since the member joined. If it is sent at once, the one
     /// after it is due at a random time within the interval.
     first: bool,
-    /// The next heartbeat contains all fields, because the last one failed.
+    /// The next heartbeat contains all fields, because one has failed or the subscription has
+    /// changed.
     full: bool,
     /// The next heartbeat reports what the member owns, and is sent at once.
     acknowledge: bool,
@@ -398,8 +399,8 @@ impl Membership {
         core.failed(&mut self.heartbeats.retry, turn);
     }
 
-    /// Makes the member join again with the same id, because the coordinator does not know it or
-    /// its epoch. The member loses all that it owned.
+    /// Makes the member join again with the same id, because the coordinator has refused its id,
+    /// its epoch or its instance id. The member loses all that it owned.
     fn rejoin(&mut self, error: i16, core: &mut Core, turn: &mut Turn<'_, '_>) {
         core.emit(turn, EventKind::Fenced { error });
         core.lose_all(turn);

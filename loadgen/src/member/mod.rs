@@ -121,8 +121,8 @@ impl Member {
         &self.core.plan
     }
 
-    /// Starts the process, for the first time or again. Of an earlier process only the plan, the
-    /// workload and the counters are kept. No effect while the process runs.
+    /// Starts the process, for the first time or again. Only the plan, the workload and the
+    /// counters of the previous process are kept. No effect while the process runs.
     pub fn start(&mut self, context: &mut Context<'_>, output: &mut Output) {
         if matches!(self.lifecycle, Lifecycle::Up | Lifecycle::Stopping(_)) {
             return;
@@ -141,10 +141,10 @@ impl Member {
         self.conclude(step, turn);
     }
 
-    /// Ends the process. A crash ends it at once. Otherwise it ends when the coordinator has
-    /// answered, or after 30 s, which counts as a crash. The owner can close its connection once
-    /// [`Member::is_done`]. For a dynamic member [`Stop::Close`] is the same as [`Stop::Leave`]. So
-    /// is [`Stop::Shutdown`] outside streams groups.
+    /// Ends the process. A crash ends it at once. Otherwise it ends when its last requests are
+    /// answered, or 30 s after it gave up its partitions, which counts as a crash. The owner can
+    /// close its connection once [`Member::is_done`]. [`Stop::Close`] of a dynamic member, and
+    /// [`Stop::Shutdown`] outside streams groups, are the same as [`Stop::Leave`].
     pub fn stop(&mut self, how: Stop, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         match (&self.lifecycle, how) {
@@ -222,7 +222,8 @@ impl Member {
         }
     }
 
-    /// When to call [`Member::wake`] if no other call comes first. At once, if the time is past.
+    /// When to call [`Member::wake`] if no other call comes first. If the time is past, the call is
+    /// due at once.
     pub fn deadline(&self) -> Option<Time> {
         match &self.lifecycle {
             Lifecycle::Down | Lifecycle::Failed => None,

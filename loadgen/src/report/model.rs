@@ -169,7 +169,7 @@ pub struct Run {
     /// The time of the start in UTC, in the format of RFC 3339.
     pub started_at: String,
     pub duration_seconds: f64,
-    /// Set if Ctrl-C, or `--duration`, ended the run before the end of the scenario.
+    /// Set if a signal, a duration or a broken rule ended the run before the end of the scenario.
     pub interrupted: bool,
     pub seed: u64,
     pub scenario: String,
@@ -208,7 +208,8 @@ pub struct Worker {
     pub clock_error: f64,
 }
 
-/// Configs of a group that its members choose. In consumer groups: those that the server chooses.
+/// The timeouts of a group, and its assignors. In a classic group the members choose the timeouts,
+/// in all other groups the server does.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct GroupConfigs {
     /// The name of the group table in the scenario. The ids of its groups end with this name, or

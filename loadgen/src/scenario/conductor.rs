@@ -126,12 +126,12 @@ impl Conductor {
         format!("{PREFIX}{}-", self.settings.run)
     }
 
-    /// The phases that have ended, and the wind-down if it had a problem.
+    /// The phases that have ended, and the wind-down if it had a problem or a warning.
     pub fn phases(&self) -> &[model::Phase] {
         &self.phases
     }
 
-    /// `None` before the topics are created.
+    /// The plan of the run. `None` before the topics are created.
     pub fn plan(&self) -> Option<&RunPlan> {
         match &self.stage {
             Stage::Playing { state, .. } | Stage::Ending { state, .. } => Some(&state.plan),

@@ -1,5 +1,5 @@
 //! The gap of a coordinator's restart. It begins with the first connection that breaks, and ends
-//! when all members that lost their connections have been answered again.
+//! when all members that lost their connections have been answered again or have ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::time::Time;
 #[derive(Default, Debug)]
 pub(super) struct Gap {
     began: Option<Time>,
-    /// When the last member was answered.
+    /// When the last of these members was answered, or ended.
     ended: Time,
     groups: BTreeSet<GroupIndex>,
     without_answer: BTreeSet<MemberIndex>,

@@ -99,7 +99,8 @@ const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
 
 impl Named {
     /// Fits the scenario to the cluster: leaves out optional groups whose protocol the cluster
-    /// lacks, and chooses transaction versions. Returns a sentence on each protocol that it lacks.
+    /// lacks, and chooses transaction versions. Returns a sentence on each protocol that was left
+    /// out.
     pub fn fit(&mut self, versions: &Versions) -> Result<Vec<String>, Problem> {
         let mut notes = Vec::new();
         for (protocol, api, offer, instead) in NEEDS {

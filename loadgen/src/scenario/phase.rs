@@ -296,7 +296,8 @@ impl Running {
         }
     }
 
-    /// Whether actions are unfinished, which the phase waits for in any case.
+    /// Whether actions are unfinished. The phase waits for them whatever its other conditions are,
+    /// up to its limit.
     fn is_busy(&self, state: &RunState) -> bool {
         state.members.is_moving()
             || state.tasks.are_left()

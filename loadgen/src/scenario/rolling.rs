@@ -18,7 +18,7 @@ pub(super) struct Rolling {
     at_once: usize,
     act: Act,
     batch: Vec<MemberIndex>,
-    /// The time since which all members of the batch are back.
+    /// The time since which all members of the batch are back, or have failed.
     back: Option<Time>,
 }
 

@@ -92,8 +92,8 @@ impl RunPlan {
     }
 
     /// The minimum time for which a group must be unchanged before it counts as stable. Members of
-    /// consumer groups learn of a new epoch only with their next heartbeat. Until then the group
-    /// seems stable.
+    /// consumer, share and streams groups learn of a new epoch only with their next heartbeat.
+    /// Until then the group seems stable.
     pub fn settles_in(&self, group: GroupIndex) -> Duration {
         const LEAST: Duration = Duration::from_millis(500);
         let plan = self.group(group);
@@ -344,8 +344,8 @@ pub(super) fn subscription(
     Subscription::Regex { pattern: pattern.into(), matches: topics }
 }
 
-/// The timeouts that the cluster reported. If it reported none, the values of this table, as the
-/// timeouts of a consumer group.
+/// The timeouts that the cluster reported. If it reported none: the session timeout of this table,
+/// and the default heartbeat interval.
 pub(super) fn consumer_times(scenario: &Scenario, table: &Group) -> GroupTimes {
     scenario.consumer_times.unwrap_or(GroupTimes {
         session_timeout: table.session_timeout.0,

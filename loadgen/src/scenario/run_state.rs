@@ -62,7 +62,9 @@ impl RunState {
         }
     }
 
-    /// Reads committed offsets for the checks. The checks do not know the commits of producers.
+    /// Reads the committed offsets of a group for the checks, or the start offsets of a share
+    /// group. The checks do not know the commits of producers, and members of streams groups commit
+    /// nothing.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
         let reads = match self.plan.group(group).protocol {
             Protocol::Classic { .. }
@@ -134,7 +136,7 @@ impl RunState {
         orders.notes.append(&mut self.orders.notes);
     }
 
-    /// The groups that consume one of these topics.
+    /// The groups that have subscribed to one of these topics at any time.
     pub(super) fn subscribed(&self, topics: &[(Arc<str>, u32)]) -> Vec<GroupIndex> {
         let named = topics.iter().filter_map(|(name, _)| self.topics.named(name));
         let topics: BTreeSet<_> = named.collect();

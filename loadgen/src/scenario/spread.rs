@@ -56,7 +56,8 @@ struct Share {
 }
 
 /// Spreads an action over the time at equal intervals. The members of each group are spread over
-/// all of it, and the first one of each group is announced. Returns whether there are any members.
+/// the whole time, and the cause is announced with the first member of each group. Returns whether
+/// there are any members.
 fn spread(
     shares: Vec<Share>,
     now: Time,

@@ -21,8 +21,8 @@ pub(super) struct WindDown {
     began: Time,
     /// Why the offsets of some groups could not be read back and checked.
     problem: Option<String>,
-    /// The members that did not leave, and the groups and topics that were not deleted, with the
-    /// reasons.
+    /// The members or clients that did not end in time, and the groups and topics that were not
+    /// deleted, with the reasons.
     warnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Tasks on groups: their configs, reading their committed offsets, and deleting them.
+//! Tasks on groups: setting their configs, reading their committed offsets, and deleting them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -173,8 +173,8 @@ fn committed(
 }
 
 /// Sends a request to the group's coordinator, and repeats it while the coordinator is loading or
-/// moving. Returns when the request was sent, and the result of `read` on the answer: an error code
-/// or a value.
+/// moving. Returns the time when the request was sent, and the result of `read` on the answer: an
+/// error code or a value.
 /// # Errors
 /// The error is a sentence for the user.
 pub(super) async fn ask<R: Call, T>(

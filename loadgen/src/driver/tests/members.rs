@@ -148,7 +148,7 @@ fn a_wrong_answer_costs_the_connection_and_nothing_else() {
     assert!(matches!(ended, Some(Ok(()))), "{ended:?}");
 }
 
-/// Otherwise all later requests would be sent to the advertised address.
+/// If the run began, all later requests would be sent to the advertised address.
 #[test]
 fn a_cluster_that_advertises_an_unreachable_address_is_refused() {
     let server = broker_at(Some(1), |_, _| {});

@@ -38,8 +38,8 @@ pub enum ProtocolError {
 #[derive(Clone, Copy, Debug)]
 pub struct Joining<'a> {
     pub topics: &'a [TopicIndex],
-    /// The partitions that it owns. For [`ClassicAssignor::Sticky`] it is the last assignment, even
-    /// though the member has given it up. Range and round-robin do not send it.
+    /// The partitions that the member owns. For [`ClassicAssignor::Sticky`] they are the last
+    /// assignment, even if the member has given it up. Range and round-robin do not send them.
     pub owned: &'a [Partition],
     /// The generation of `owned`, or [`NO_GENERATION`].
     pub generation: i32,

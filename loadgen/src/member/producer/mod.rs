@@ -135,7 +135,7 @@ impl Producer {
     }
 
     /// Gives up all requests in flight: their answers will be ignored. An open transaction counts
-    /// as one without an end.
+    /// as unanswered.
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
         let round = self.round.take().filter(|_| self.transactions().is_some());
         turn.output.spans.extend(round.map(|round| round.span(turn.context.now, false)));

@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The unprocessable records of two consecutive partitions are this many offsets apart.
 const APART: i64 = 37;
 
-/// The offset of a record, and when its producer began to write it. `None` unless a producer of the
-/// run wrote the record.
+/// The offset of a record, and when its producer began to write it. `due` is `None` unless a
+/// producer of the run wrote the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     pub(super) offset: i64,

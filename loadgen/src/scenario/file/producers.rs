@@ -43,8 +43,8 @@ pub struct Producer {
     pub backoff: Span,
     #[serde(default = "one_second")]
     pub backoff_max: Span,
-    /// The load of transactions, or of requests without transactions. By default as fast as they
-    /// are answered.
+    /// The load: transactions, or without transactions rounds of batches. By default each one
+    /// begins when the one before it was answered.
     #[serde(default = "closed_loop")]
     pub produce: Load,
 }
