@@ -44,7 +44,7 @@ consumer.subscribe(
 ends = []
 signal.signal(signal.SIGTERM, lambda *_: ends.append(True))
 parent, said = os.getppid(), time.monotonic()
-# It ends with muster-load, however that ends.
+# The consumer ends when muster-load ends, even if muster-load was killed.
 while not ends and os.getppid() == parent:
     message = consumer.poll(0.1)
     if message is not None and message.error():

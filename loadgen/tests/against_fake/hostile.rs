@@ -1,5 +1,5 @@
-//! A broker that answers nonsense. Before the start this ends the run with a sentence. Later only
-//! connections of members break.
+//! A broker that answers nonsense. Before the start of a run, nonsense ends the run with a
+//! sentence. Later it breaks only connections of members.
 
 use kafka_protocol::messages::ApiKey;
 

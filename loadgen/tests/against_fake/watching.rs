@@ -58,7 +58,7 @@ fn collector() -> (String, Receiver<Value>) {
         for client in listener.incoming() {
             let mut client = BufReader::new(client.unwrap());
             while let Some(body) = request(&mut client) {
-                // Must come before the answer, because the run may end with it.
+                // The body is passed on before the answer, because the run may end with the answer.
                 sender.send(body).unwrap();
                 let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
                 client.get_mut().write_all(answer).unwrap();

@@ -162,7 +162,8 @@ impl Broker {
         }
     }
 
-    /// The supported versions: those from the first one whose answers have the layout encoded here.
+    /// The supported versions of each API, from the first version whose answers have the layout
+    /// that this broker encodes.
     fn apis(&self) -> Vec<ApiVersion> {
         let apis = [
             api::<ApiVersionsRequest>(0),
