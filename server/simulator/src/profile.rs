@@ -254,7 +254,8 @@ impl Profile {
     }
 }
 
-/// Production starts with at least 8. With fewer files even a small answer needs more.
+/// Production keeps at least 8 files open. With a smaller limit even a small answer needs more
+/// files.
 const PARTITION_FILES: [u32; 3] = [2, 8, 16];
 
 /// Segments that are little longer than the longest block.

@@ -44,13 +44,13 @@ pub(crate) const DIRECTORY_CHANCE: f64 = 0.3;
 /// not cover them, so a flip in these bytes damages nothing.
 const UNREAD: Range<usize> = 4..8;
 
-/// The position in a batch after its base offset, length, leader epoch and magic. A reader needs
-/// these to find the next batch, so they are not damaged.
+/// The place in a batch after its base offset, length, leader epoch and magic. A reader needs these
+/// fields to find the next batch, so they are not damaged.
 pub(crate) const FRAMED_FROM: usize = 17;
 
 /// The maximum time until damage is found. From then on, the maximum times until a snapshot is
-/// written, and until the log is rewritten. Times in which the disk hangs or is full, or the
-/// process is paused, do not count.
+/// written, and until the log is rewritten: the longer one holds for both. After the disk was full
+/// or has hung, each step has at least [`FOUND_MAX`] again.
 pub(crate) const FOUND_MAX: u64 = 300 * SECOND;
 const SAVED_MAX: u64 = 60 * SECOND;
 const REWRITTEN_MAX: u64 = 120 * SECOND;
@@ -82,8 +82,8 @@ pub(crate) struct LostName {
 pub(crate) struct DamagedBatch {
     pub(crate) path: PathBuf,
     pub(crate) inode: Inode,
-    /// The position of the batch in the file, its bytes after the damage, and the position of the
-    /// damaged byte in the file.
+    /// The place of the batch in the file, its bytes after the damage, and the place of the damaged
+    /// byte in the file.
     pub(crate) start: usize,
     pub(crate) bytes: Vec<u8>,
     pub(crate) at: usize,

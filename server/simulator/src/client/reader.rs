@@ -1,5 +1,6 @@
 //! A client that reads `__consumer_offsets`, as offset monitors do. It checks that the log never
-//! ends before an offset that the client has seen, and that all records it reads are durable.
+//! ends before an offset that the client has seen. The judge checks that all records it reads are
+//! durable.
 
 use super::{NextRequest, Surroundings};
 use muster::cluster::OFFSETS_TOPIC;

@@ -20,7 +20,7 @@ pub(crate) const PARTITIONS: i32 = 3;
 const FETCH: i16 = 12;
 const TXN_OFFSET_COMMIT: i16 = 5;
 
-/// Days before the beginning of a run, so that the timestamp is never in the future, even if the
+/// A timestamp in ms, days before the beginning of a run. So it is never in the future, even if the
 /// wall clock is set back.
 const TIMESTAMP: i64 = 1_749_700_000_000;
 
@@ -54,9 +54,9 @@ pub(crate) struct Transactor {
     /// The numbers of the transaction: the first number, and the number after the last.
     numbers: (i64, i64),
     commits: bool,
-    /// Whether the client aborts the transaction if TxnOffsetCommit is not answered; only before
-    /// KIP-890. The group may still wait for the verdict on these offsets. A verdict that arrives
-    /// after the abort must have no effect.
+    /// Whether the client aborts the transaction if TxnOffsetCommit is not answered, which it does
+    /// only before KIP-890. The group may still wait for the verdict on these offsets. A verdict
+    /// that arrives after the abort must have no effect.
     gives_up: bool,
     /// The highest offset that answers have shown to be committed. No later answer may show less.
     floor: i64,

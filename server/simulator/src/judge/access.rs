@@ -5,7 +5,7 @@ use crate::client::{Book, Finding, Right, Rule, allow};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// No request waits for longer than this for its answer, in microseconds.
+/// The maximum time that a request waits for its answer, in microseconds.
 const KEPT: u64 = 60_000_000;
 
 /// Values, each with the time since which it is valid.
@@ -36,8 +36,8 @@ impl<T> Since<T> {
     }
 }
 
-/// Checks the rights of a principal that the answer to a request, sent at a time, grants or
-/// refuses.
+/// Checks the rights that an answer grants or refuses to a principal. `sent` is when the request
+/// was sent.
 ///
 /// # Errors
 /// No image that the shard had leads to this decision, or the decision contradicts a change that

@@ -3,8 +3,8 @@
 use muster_codec::records::TransactionRecord;
 use std::collections::BTreeSet;
 
-/// Compares ids before and after startup. Leaves out the ids that recovery has written, because
-/// partitions have reported a transaction whose record was lost.
+/// Compares ids before and after startup. Leaves out `written`: the ids that recovery wrote because
+/// partitions had reported a transaction whose record was lost.
 pub(super) fn compare_ids(
     mut before: Vec<TransactionRecord<'static>>,
     mut after: Vec<TransactionRecord<'static>>,

@@ -6,8 +6,8 @@
 //! - [`expected`]: the durable blocks of a log replay to the live state, after each startup and
 //!   whenever no write is on its way; a flushed operation is never missing afterwards;
 //! - `loadgen`'s checker: single owners, epochs, leases, fenced and lost commits of members;
-//! - [`turns`]: no connection waits for longer than its turn, and no session ends before the input
-//!   of its member is handled;
+//! - [`turns`]: connections have their turns in order, and no session ends before the input of its
+//!   member is handled;
 //! - [`access`]: users are granted and refused what ACLs say;
 //! - [`throttling`]: clients with quotas are throttled and refused as these quotas permit;
 //! - [`deliveries`]: the records that members of share groups acquire and acknowledge;
@@ -229,8 +229,8 @@ impl Judge {
         self.watched[shard as usize].access_version() < newest
     }
 
-    /// Checks the rights of a principal that a shard's answer to a request, sent at a time, grants
-    /// or refuses.
+    /// Checks the rights that a shard's answer grants or refuses to a principal. `sent` is when the
+    /// request was sent.
     ///
     /// # Errors
     /// No image that the shard had leads to this decision, or the decision contradicts a change

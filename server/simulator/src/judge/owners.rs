@@ -45,7 +45,8 @@ impl Owners {
         }
     }
 
-    /// The violation of a group whose members have all settled.
+    /// A group whose partitions do not have exactly one owner each, in words. Called once all
+    /// members have settled.
     pub(crate) fn wrong(&self) -> Option<String> {
         let wrong = self.tallies().find(|tally| !tally.is_right())?;
         let Tally { group, owned, different, expected } = wrong;

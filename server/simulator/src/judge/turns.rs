@@ -90,8 +90,8 @@ impl Turns {
     /// requests or items.
     ///
     /// # Errors
-    /// It handled too many items, or items that belong neither to the first connection nor to a
-    /// long request.
+    /// The slice handled too many items, or items that belong neither to the first connection nor
+    /// to a long request.
     pub(crate) fn after_slice(&mut self, now: RunQueues, things: u64) -> Result<(), String> {
         let handled = now.handled - self.last.handled;
         let may = things * AT_ONCE_MAX;
@@ -161,7 +161,7 @@ fn keep_order(before: &[Vec<ConnectionId>; 2], after: &[Vec<ConnectionId>; 2]) -
 }
 
 /// Whether the connections of `before` that still wait are in the same order, and all others come
-/// after them. A queue of more than [`QUEUE_MAX`] is not checked.
+/// after them. A queue of more than [`QUEUE_MAX`] connections is not checked.
 fn keeps_order(before: &[ConnectionId], after: &[ConnectionId]) -> bool {
     let still = before.iter().filter(|it| after.contains(it));
     before.len() > QUEUE_MAX || still.zip(after).all(|(before, after)| before == after)

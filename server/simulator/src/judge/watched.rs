@@ -83,8 +83,8 @@ impl Watched {
         self.access_version
     }
 
-    /// Checks the rights of a principal that the answer to a request, sent at a time, grants or
-    /// refuses.
+    /// Checks the rights that an answer grants or refuses to a principal. `sent` is when the
+    /// request was sent.
     ///
     /// # Errors
     /// No image that the shard had leads to this decision, or the decision contradicts a change

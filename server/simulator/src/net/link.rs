@@ -36,7 +36,7 @@ pub(crate) struct Asked {
 pub(crate) struct Link {
     owner: Owner,
     shard: u32,
-    /// Whether the client has not given up the connection, and was not notified of its loss.
+    /// Whether the client has neither given up the connection nor been notified of its loss.
     is_client_open: bool,
     /// The incarnation of the server that accepted the connection.
     life: u32,
@@ -100,8 +100,8 @@ impl Link {
         self.shard
     }
 
-    /// Whether the connection is open from the client's view: the client has not given it up, and
-    /// was not notified of its loss.
+    /// Whether the connection is open from the client's view: the client has neither given it up
+    /// nor been notified of its loss.
     pub(crate) fn is_client_open(&self) -> bool {
         self.is_client_open
     }
@@ -190,7 +190,7 @@ impl Link {
         self.asked.pop_front()
     }
 
-    /// Whether an answer to no request is a violation. It is not if the client has closed the
+    /// Whether an answer without a request is a violation. It is none if the client has closed the
     /// connection, because the server may not know this yet.
     pub(crate) fn forbids_answer(&self) -> bool {
         self.is_client_open && self.is_tracked

@@ -12,7 +12,7 @@ use muster::telemetry::{Push, Receiver};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// The most frames of a slice.
+/// The maximum number of frames in a slice.
 const FRAMES_MAX: u64 = 16;
 
 impl Io for Node {
@@ -177,7 +177,7 @@ impl Io for Node {
     /// No listener has TLS, so nothing is ordered.
     fn order_certificates(&mut self, _: CertificateOrder) {}
 
-    /// Drops pushes of clients.
+    /// Answers the pushes of clients, and drops their metrics.
     fn pass_push(&mut self, push: Push) {
         let now = (self.now / 1_000) as i64;
         let (outcome, _) = Receiver::new(false, false).take(now, &push);

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 impl Node {
     /// Holds back some of the verdicts in letters to a shard. If the letters contain a marker of a
     /// producer, returns the verdicts for this producer that were held back earlier, so that they
-    /// arrive after the marker. Once requests must be answered in time, no verdict is held back.
+    /// arrive after the marker. Once requests must be answered in time, no verdict is held back,
+    /// and all earlier ones are returned.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
         let Message::Transactions(ToTransactions::Letters { from, letters }) = message else {
             return Vec::new();

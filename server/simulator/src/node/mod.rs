@@ -216,8 +216,8 @@ impl Node {
         Some(loaded_at.max(self.stands_until()))
     }
 
-    /// The end of the last pause of the process, or of the last hang of its disk; may be in the
-    /// past.
+    /// The end of the last pause of the process, or of the last hang of its disk, whichever is
+    /// later. It may be in the past.
     pub(crate) fn stands_until(&self) -> u64 {
         self.process.paused_until.max(self.process.hangs_until)
     }

@@ -61,7 +61,8 @@ pub(super) struct Ended {
     pub(super) outcome: Outcome,
 }
 
-/// An operation that has taken effect, and of which its shard is not notified yet.
+/// An operation that has taken effect. Its shard is not notified of it yet, unless `is_early` is
+/// set.
 pub(crate) struct EndedOperation {
     pub(crate) shard: u32,
     pub(super) ended: Ended,
@@ -92,7 +93,7 @@ pub(super) struct Calling {
 }
 
 impl EndedOperation {
-    /// The file.
+    /// The file of the operation.
     pub(crate) fn file(&self) -> &OpenFile {
         &self.ended.file
     }

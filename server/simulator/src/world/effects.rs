@@ -62,7 +62,7 @@ impl<M: Machine> World<M> {
         self.network.link_mut(id).keep_answer(asked, frame);
     }
 
-    /// Passes bytes of a client, which arrive, to the server.
+    /// Passes bytes that arrive from a client to the server.
     pub(super) fn arrive(&mut self, link: LinkId) {
         if let Some(bytes) = self.network.link_mut(link).arrive() {
             self.on_node(|node| node.receive(link, bytes));

@@ -104,7 +104,7 @@ impl Sharer {
         Ok(())
     }
 
-    /// Notes which partitions have no lag, and which have no start offset yet. At rest, the group
+    /// At rest, notes which partitions have no lag, and which have no start offset yet. The group
     /// has finished if no partition has a lag.
     pub(super) fn described(
         &mut self,
