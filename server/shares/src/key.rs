@@ -7,7 +7,7 @@ use muster_codec::{Str, Uuid};
 /// A share partition: a group, a topic id and a partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharePartitionKey {
-    /// The keys of a group share it, because there are many.
+    /// The keys of a group share the text, because there are many keys.
     pub group_id: Arc<str>,
     pub topic_id: Uuid,
     pub partition: i32,

@@ -9,8 +9,8 @@
 //! - **State**: [`States`] is the durable state of each share partition. Its handlers return
 //!   records; [`States::replay`] alone changes the state, in normal work and at recovery.
 //! - **Partitions**: a [`SharePartition`] holds the records in flight and the locks of members on
-//!   them. It is open while its group has a session on the shard, and volatile. [`OpenPartitions`]
-//!   holds all share partitions that are open on a shard.
+//!   them. It is volatile, and is open while its group has a session on the shard.
+//!   [`OpenPartitions`] holds all share partitions that are open on a shard.
 //! - **Sessions**: [`Sessions`] holds the share sessions of clients. They are volatile, too.
 
 #![no_std]

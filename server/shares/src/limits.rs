@@ -11,7 +11,7 @@ pub const SESSION_PARTITIONS_MAX: usize = 500_000;
 
 /// The maximum number of batches of a state. Normally a share partition has fewer: at most one for
 /// each record in flight (`share.partition.max.record.locks`). But a batch of the log may claim
-/// more offsets. A change beyond the maximum is refused, unless it reduces the number of batches.
+/// more offsets. A change beyond the maximum is refused if it increases the number of batches.
 pub const STATE_BATCHES_MAX: usize = 100_000;
 
 /// The greatest offset of a record. When a state is opened, offsets beyond it are ignored.

@@ -73,8 +73,9 @@ impl OpenPartitions {
         self.open.iter().map(|(key, it)| (key, &it.partition))
     }
 
-    /// Whether a record of a share partition is not flushed. Until then it must not be opened
-    /// again, because its state contains changes that a crash may lose.
+    /// Whether a record of a share partition is not flushed. Until its records are flushed, the
+    /// share partition must not be opened again, because its state contains changes that a crash
+    /// may lose.
     pub fn is_unflushed(&self, key: &SharePartitionKey, log: LogNumber) -> bool {
         let of_log = self.unflushed.get(&log).into_iter().flatten();
         of_log.into_iter().any(|(_, of)| of == key)

@@ -414,7 +414,7 @@ fn a_hole_before_the_logs_start_is_left_out() {
     assert_eq!((partition.start_offset(), partition.next_fetch_offset()), (7, 10));
 }
 
-/// Like [`the_next_record_counts_records_that_were_compacted_away_as_done`]: a group may have no
+/// As in [`the_next_record_counts_records_that_were_compacted_away_as_done`], the group may make no
 /// further change.
 #[test]
 fn the_next_record_has_the_logs_start() {

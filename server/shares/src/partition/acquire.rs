@@ -1,7 +1,9 @@
 //! Acquires records that were read, for a member.
 //!
 //! The units are Kafka's, because clients see them. A batch in flight whose records are all
-//! available is acquired as a whole, even beyond the limit. So is a new batch of the log.
+//! available is acquired as a whole, even beyond the limit. So is a new batch of the log. The
+//! exceptions are the mode `RecordLimit`, suspicious records, and batches whose states are kept by
+//! offset.
 
 use super::aborted::without_aborted;
 use super::members::Member;

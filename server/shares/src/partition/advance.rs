@@ -47,8 +47,8 @@ impl SharePartition {
     }
 
     /// Whether the record at the start offset is done, or is in no batch in flight. In the latter
-    /// case it was compacted away, or is in a hole, which [`Self::last_done`] does not pass. In
-    /// this case Kafka's start offset never moves again.
+    /// case it was compacted away, or is in a hole, which [`Self::last_done`] does not pass. As
+    /// long as this is so, Kafka's start offset does not move.
     fn can_advance(&self) -> bool {
         let Some(batch) = self.floor(self.start).map(|at| &self.batches[at]) else { return true };
         batch.status_at(self.start).is_none_or(|it| it.is_final())

@@ -15,8 +15,8 @@ pub(super) struct Batch {
 #[derive(Debug, Clone)]
 enum Records {
     Whole(Status),
-    /// Runs in order; the last one ends where the batch ends. Once the records of a batch had
-    /// different states, the batch keeps this form, and its records are acquired by offset.
+    /// Runs in order; the last one ends where the batch ends. Once some records of a batch were
+    /// changed by offset, the batch keeps this form, and its records are acquired by offset.
     ByOffset(Vec<Part>),
 }
 

@@ -30,8 +30,8 @@ impl SharePartition {
         self.has_letters
     }
 
-    /// Whether there are letters that were not taken, or have not ended. Until then the share
-    /// partition must not be dropped, because its letters would be made a second time.
+    /// Whether there are letters that were not taken, or have not ended. While there are such
+    /// letters, the share partition must not be dropped, because they would be made a second time.
     pub fn awaits_letters(&self) -> bool {
         let mut runs = self.batches.iter().flat_map(Batch::runs);
         runs.any(|run| run.status.state == RecordState::Archiving)

@@ -23,7 +23,7 @@ impl SharePartition {
 
     /// Archives available records between the offset that was read and the first batch returned:
     /// they were compacted away. The next record includes the start and the new count, so that the
-    /// removed records do not count as lag until the group's next change.
+    /// removed records no longer count as lag, even if the group makes no further change.
     pub(super) fn archive_compacted(&mut self, fetch_offset: i64, base: i64) {
         if fetch_offset < base {
             let is_available = |status: Status| status.state == super::RecordState::Available;

@@ -2,10 +2,12 @@
 //!
 //! - **Acquire**: [`SharePartition::next_fetch_offset`] is the offset to read.
 //!   [`SharePartition::acquire`] takes the bounds of the batches that were read. It writes nothing.
-//! - **Changes** come from acknowledgements, ended sessions of members, and ended locks. Before a
-//!   flush, the caller takes all of them as one change with [`SharePartition::take_change`], and
-//!   passes it to [`crate::States::change`]. [`SharePartition::flushed`] makes them final. Only
-//!   then are requests answered, released records acquired again, and the start offset moved.
+//! - **Changes** come from acknowledgements, from ended sessions, locks and letters, and from
+//!   records that a read or the log's new start shows to be removed or aborted. Before a flush, the
+//!   caller takes all of them as one change with [`SharePartition::take_change`], and passes it to
+//!   [`crate::States::change`]. [`SharePartition::flushed`] makes them final. Only then are
+//!   requests answered, released records acquired again, and the start offset moved past the
+//!   records of the change.
 //! - **Time**: at [`SharePartition::next_deadline`] the caller calls [`SharePartition::expire`].
 //! - **Letters**: [`SharePartition::take_letters`] returns the records for the dead letter queue.
 //!   Each letter ends with [`SharePartition::letter_ended`].
@@ -47,9 +49,9 @@ use members::Members;
 /// An open share partition.
 #[derive(Debug)]
 pub struct SharePartition {
-    /// The start offset. All records before it are done.
+    /// The start offset. All records before it are done, or were removed from the log.
     start: i64,
-    /// The last offset that is or was in flight. It equals `start` if nothing was.
+    /// The last offset that is or was in flight. If nothing is in flight, it equals `start`.
     end: i64,
     /// The batches in flight, by offset. Offsets between them have no records, or are in a hole.
     batches: Vec<Batch>,
@@ -138,7 +140,7 @@ impl SharePartition {
 
     /// Moves the start offset past all records that are done. Kafka moves it only after a change
     /// was written, and past a filled hole only after the end has moved on. If aborted or compacted
-    /// records fill the limit there, Kafka's start offset never moves again.
+    /// records fill the limit, Kafka's start offset never moves again.
     fn make_room(&mut self) {
         if let Some(holes) = self.open_holes() {
             self.holes_begin_at(self.first_missing(holes.first));

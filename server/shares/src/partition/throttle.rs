@@ -100,8 +100,8 @@ impl Quota {
         if count >= self.throttle.from && self.suspicious.is_none() {
             self.suspicious = Some(self.throttle.share(len, count));
         }
-        // A quota may become known only when more records are taken already. Such a quota does not
-        // count.
+        // A quota may become known only after more records than it allows were taken. Such a quota
+        // does not count.
         let quotas = [is_last_try.then_some(self.taken + 1), self.records, self.suspicious];
         let left = quotas.into_iter().flatten().filter(|it| *it > self.taken).min();
         let left = left.map_or(i64::MAX, |it| it - self.taken);

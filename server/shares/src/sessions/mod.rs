@@ -68,8 +68,8 @@ struct Session {
     /// The expected epoch of the next request.
     epoch: i32,
     connection: Connection,
-    /// The address of the client that opened the session, whose share counts the session's
-    /// partitions.
+    /// The address of the client that opened the session. The session's partitions count against
+    /// the share of this address.
     address: Address,
     partitions: Partitions,
 }

@@ -13,7 +13,8 @@ pub(super) struct Partitions {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     number: u64,
-    /// Whether no answer of this session has included the partition.
+    /// Whether a later request has added the partition to the session, and no answer has included
+    /// it since.
     is_new: bool,
 }
 

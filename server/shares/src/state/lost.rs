@@ -11,7 +11,7 @@ use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
 
 impl States {
     /// Snapshots without lost records, for share partitions whose state has records at or after the
-    /// end of their log. `end` is None if the end is not known.
+    /// end of their log, or starts after this end. `end` is None if the end is not known.
     pub fn without_lost(
         &self,
         end: impl Fn(TopicPartition) -> Option<i64>,
@@ -27,8 +27,8 @@ impl States {
 }
 
 impl State {
-    /// The state without records at or after `end`; None if it has no such record. Apart from this,
-    /// only InitializeShareGroupState lowers the start offset.
+    /// The state without records at or after `end`; None if it has no such record, and does not
+    /// start after `end`. Apart from this, only InitializeShareGroupState lowers the start offset.
     fn shortened(&self, end: i64, now: Wall) -> Option<ShareSnapshotValue> {
         let known_end = self.batches.last().map_or(0, |it| it.last.saturating_add(1));
         if self.start_offset.max(known_end) <= end {

@@ -52,7 +52,7 @@ pub struct State {
     pub batches: Vec<StateBatch>,
     /// The greatest epochs seen. Smaller epochs are fenced.
     pub fence: Fence,
-    /// The number of updates since the snapshot; None before the first.
+    /// The number of updates since the snapshot; None before the first update.
     pub updates: Option<u32>,
 }
 

@@ -21,7 +21,8 @@ impl States {
         let mut state = State::of_snapshot(snapshot);
         if let Some(before) = self.states.get(&key) {
             state.fence = state.fence.at_least(before.fence);
-            // Kafka continues to count after a snapshot that was written for another reason.
+            // Kafka continues to count after a snapshot that was written for another reason than
+            // the number of updates.
             let counts_on = |it: &u32| *it < self.updates_per_snapshot;
             state.updates = before.updates.map(|it| if counts_on(&it) { it } else { 0 });
         }

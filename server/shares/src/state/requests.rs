@@ -71,8 +71,9 @@ pub fn is_answered_empty(
 }
 
 impl States {
-    /// Initializes or replaces the state of a share partition. If the state is already like this,
-    /// no record is written, because messages and requests are repeated (Kafka after 4.4).
+    /// Initializes or replaces the state of a share partition. If the state is already as
+    /// requested, no record is written, because messages and requests are repeated (Kafka after
+    /// 4.4).
     ///
     /// # Errors
     /// The partition or the epoch is negative, the epoch is too old, or the partition does not

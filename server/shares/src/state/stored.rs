@@ -2,8 +2,8 @@
 //! read at startup.
 //!
 //! The states of a slot are in chunks, in the order of their keys. A chunk has the states at a
-//! certain log end offset, and keys between them had no state then. Replaying an update twice would
-//! count it twice, so [`StoredEnds`] says which records a state already includes.
+//! certain log end offset. Keys between these states had no state then. Replaying an update twice
+//! would count it twice, so [`StoredEnds`] says which records a state already includes.
 
 use super::{Fence, State, States};
 use crate::SharePartitionKey;

@@ -19,8 +19,9 @@ pub enum Difference {
     /// sets the start offset back. The run ends.
     StartGoesBack,
     /// Kafka: the start offset does not move while a hole of the loaded state may have records,
-    /// even if they are gone, nor before the next write after it was filled. A fetch continues to
-    /// read at a hole that the start offset has passed, and finds nothing there. The run ends.
+    /// even if they are gone. After the hole was filled, the start offset moves only at the next
+    /// write. A fetch continues to read at a hole that the start offset has passed, and finds
+    /// nothing there. The run ends.
     HoleStays,
     /// Kafka: an acknowledgement fails with an exception, where nothing is in flight before its
     /// records. The run ends.

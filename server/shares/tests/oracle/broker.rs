@@ -42,7 +42,7 @@ pub struct Broker {
 }
 
 /// The share partitions with a hole in Kafka's state that may have records; true if the start
-/// offset has passed its first offset.
+/// offset has passed the hole's first offset.
 pub type Holes = BTreeMap<SharePartitionKey, bool>;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Open {
     pub partition: SharePartition,
     /// A number that distinguishes this share partition from earlier ones with the same name.
     pub number: u64,
-    /// The last read offset and its position in the segment. Kafka remembers them to count the
+    /// The last read offset and its byte position in the segment. Kafka remembers them to count the
     /// minimum bytes.
     pub position: Option<(i64, i64)>,
 }

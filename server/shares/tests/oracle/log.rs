@@ -24,7 +24,7 @@ pub struct Read {
     pub batches: Vec<ReadBatch>,
     pub aborted: Vec<AbortedTransaction>,
     pub bytes: i64,
-    /// The position in the segment of the offset that was read.
+    /// The byte position in the segment of the offset that was read.
     pub position: i64,
     pub is_out_of_range: bool,
 }
@@ -82,7 +82,7 @@ impl Log {
         if is_committed { stable } else { self.end }
     }
 
-    /// The position of an offset in the segment.
+    /// The byte position of an offset in the segment.
     pub fn position(&self, offset: i64) -> i64 {
         let before = self.batches.iter().take_while(|(batch, _)| batch.bounds.last < offset);
         before.map(|(_, size)| size).sum()
