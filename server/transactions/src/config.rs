@@ -1,7 +1,7 @@
 //! The configs that the coordinator reads, with Kafka's names, units and defaults.
 
-/// The fields are named as in Kafka's `TransactionStateManagerConfig` and
-/// `AddPartitionsToTxnConfig`, with underscores for dots.
+/// The comment of each field names its config in Kafka's `TransactionStateManagerConfig` or
+/// `AddPartitionsToTxnConfig`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `transaction.max.timeout.ms`

@@ -44,8 +44,8 @@ pub struct Coordinator {
     pub(crate) sessions: BTreeMap<Slot, u64>,
     pub(crate) has_all_reports: bool,
     pub(crate) written_markers: WrittenMarkers,
-    /// Whether a slot has reported that writes may be lost. It is applied when all slots have
-    /// reported.
+    /// Whether a slot has reported that writes may be lost, or could not report for all its
+    /// partitions. It is applied when all slots have reported.
     pub(crate) may_have_lost_writes: bool,
     pub(crate) beginnings: Beginnings,
     pub(crate) timers: Timers,
@@ -208,7 +208,8 @@ impl Coordinator {
         }
     }
 
-    /// Parks an operation. If too many are parked, answers it with the error.
+    /// Parks an operation. If it has waited too long, or too many are parked, answers it with the
+    /// error.
     pub(crate) fn park(
         &mut self,
         context: &Context<'_>,

@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     pub(crate) active: Option<Box<Active>>,
 }
 
-/// The volatile state of an id whose transaction is ending, or has just ended.
+/// The volatile state of an id whose transaction is ending, has just ended, or has no record yet.
 #[derive(Debug, Default)]
 pub(crate) struct Active {
     pub(crate) phase: Phase,

@@ -15,16 +15,17 @@ pub const TRANSACTION_BYTES_MAX: usize = 1 << 20;
 /// COORDINATOR_NOT_AVAILABLE, which clients retry.
 pub const OPEN_BYTES_MAX: usize = 64 << 20;
 
-/// Requests and questions that wait for the end of a transaction, and the bytes of the partitions
-/// in them. Beyond these limits a request is answered at once, as in Kafka:
-/// CONCURRENT_TRANSACTIONS.
+/// Parked requests and questions, and the bytes of the partitions in them. Beyond these limits a
+/// request is answered at once with Kafka's error: CONCURRENT_TRANSACTIONS if it would wait for the
+/// end of a transaction, else COORDINATOR_LOAD_IN_PROGRESS.
 pub const WAITING_MAX: usize = 1_024;
 pub const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// How long a request with an epoch of its own transaction (Produce, TxnOffsetCommit, EndTxn) waits
-/// for the end of the previous transaction, whose markers may wait for the disk. An error would
-/// only add a back-off, and Kafka's clients wait for 30 s. A request whose epoch does not identify
-/// its transaction waits less: after a long wait it might change the next one (KAFKA-17754).
+/// How long a request whose epoch identifies its transaction (Produce, TxnOffsetCommit, EndTxn)
+/// waits for the end of the previous transaction, whose markers may wait for the disk. An error
+/// would only add a back-off, and Kafka's clients wait for 30 s. A request whose epoch does not
+/// identify its transaction waits less: after a long wait it might change the next one
+/// (KAFKA-17754).
 pub const TRANSACTION_WAIT_MS: i64 = 10_000;
 
 /// The time after which an unanswered message is sent again. Channels between shards lose no

@@ -29,7 +29,8 @@ pub struct ToSlot {
     /// The slot's session according to its last report; 0 if it has not reported.
     pub session: u64,
     /// The position that must be durable before the message is sent; 0 if it need not wait. If the
-    /// slot's log is the same, the message may instead be applied in the block of this position.
+    /// slot and the coordinator have the same log, the message may instead be applied in the block
+    /// of this position.
     pub visible_at: u64,
     pub body: ToSlotBody,
 }
@@ -113,7 +114,7 @@ pub struct Report {
     pub slot: Slot,
     /// The slot's session, from 1. It increases whenever the slot is loaded.
     pub session: u64,
-    /// The epoch of the coordinator that requested the report; -1 if the slot reports because it
+    /// The highest epoch of the coordinator that the slot has seen; -1 if it has seen none since it
     /// was loaded.
     pub coordinator_epoch: i32,
     /// The slot's number for the report, repeated in the answer.

@@ -44,7 +44,7 @@ impl Coordinator {
     }
 
     /// Appends the next part of the ids, about `bytes` at most, to `out`. The coordinator's last
-    /// record must be the last of its block in the log. Returns the part's position when it is
+    /// record must be the last of its block in the log. Returns the part's place when it is
     /// complete; the checksum covers only the end of the part.
     ///
     /// # Errors

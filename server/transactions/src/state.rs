@@ -174,8 +174,8 @@ impl Durable {
         ids.chain(kept.filter(move |it| others.clone().all(|id| id != *it)))
     }
 
-    /// Whether the id has neither an open transaction nor kept commits, so that nothing is needed
-    /// before a request.
+    /// Whether the id has neither an open transaction nor kept commits, so that the id is not
+    /// needed before a request.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.open.is_none() && self.kept.is_none()
     }

@@ -1,7 +1,8 @@
 //! Parked operations, which wait for the end of a transaction, for the reports of slots, or for
-//! producer ids. Kafka answers CONCURRENT_TRANSACTIONS instead, and the client retries after a
-//! back-off. An operation waits for at most `add.partitions.to.txn.retry.backoff.max.ms`, or for
-//! [`crate::limits::TRANSACTION_WAIT_MS`] if its epoch identifies the transaction.
+//! producer ids. Kafka answers with an error instead, and the client retries after a back-off. An
+//! operation waits for at most `add.partitions.to.txn.retry.backoff.max.ms`. For the end of a
+//! transaction that its epoch identifies, it waits for at most
+//! [`crate::limits::TRANSACTION_WAIT_MS`].
 
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::operation::{Operation, WaitFor};
@@ -18,7 +19,7 @@ pub(crate) struct Waiting {
 
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// The parked requests by number, in the order of arrival.
+    /// The parked operations by number, in the order of arrival.
     parked: BTreeMap<u64, Waiting>,
     deadlines: BTreeSet<(i64, u64)>,
     by_id: BTreeMap<Text, BTreeSet<u64>>,

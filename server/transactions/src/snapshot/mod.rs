@@ -1,10 +1,10 @@
 //! The form of transactional ids in a snapshot.
 //!
 //! A snapshot is a cache of the log. A [walk](IdsWalk) visits all ids, some at a time while the
-//! shard serves requests. First come the ids with an open transaction: they are written as records,
-//! and are loaded when the snapshot is opened, because they have deadlines. Then come the ids at
-//! rest, as rows that stay [unloaded](Unloaded) until they are needed. If an id changes during the
-//! walk, a record after the snapshot's position has its state.
+//! shard serves requests. First come the ids with an open transaction or kept commits: they are
+//! written as records, and are loaded when the snapshot is opened, because transactions have
+//! deadlines. Then come the ids at rest, as rows that stay [unloaded](Unloaded) until they are
+//! needed. If an id changes during the walk, a record after the snapshot's position has its state.
 //!
 //! Opening the file reads nothing of an id at rest, so that startup takes as long with 1,000,000
 //! ids as without. The file also contains checksums of its pages, and each access verifies them.
@@ -27,7 +27,7 @@ pub const ENDS_BYTES: usize = 24;
 /// The sizes of the parts of an index, written at the end of the index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
-    /// The bytes of the records of open transactions.
+    /// The bytes of the records of ids that are not at rest.
     pub(crate) open: usize,
     /// The number of rows.
     pub(crate) count: usize,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use muster_codec::wire::Reader;
 use muster_snapshot_index::Row;
 
-/// A row: the durable state of an id without an open transaction, and the position of its name.
+/// A row: the durable state of an id at rest, and the place of its name within the names, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IdRow {
     pub(crate) name_at: u64,

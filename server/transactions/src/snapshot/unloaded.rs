@@ -17,7 +17,7 @@ pub(crate) struct Unloaded {
     index: Index<IdRow>,
     /// The rows whose ids are unloaded.
     rows: BitSet,
-    /// The length of the records of open transactions, in bytes.
+    /// The length of the records of ids that are not at rest, in bytes.
     open: usize,
     /// The position of the snapshot.
     position: u64,
@@ -62,7 +62,7 @@ impl Unloaded {
         Ok(Self { index, rows: BitSet::all(ends.count), open: ends.open, position })
     }
 
-    /// The ids with open transactions.
+    /// The ids that are not at rest.
     ///
     /// # Errors
     /// The bytes are damaged.

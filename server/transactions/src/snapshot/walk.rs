@@ -26,7 +26,7 @@ pub struct IdsWalk {
 /// The part that is written next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stage {
-    /// The records of open transactions.
+    /// The records of ids that are not at rest.
     Open,
     /// The rows of ids at rest.
     Rows,
@@ -56,8 +56,8 @@ impl IdsWalk {
         self.after.clone()
     }
 
-    /// Writes about `bytes` of the records of open transactions. `ids` are the next ids; some may
-    /// be at rest.
+    /// Writes about `bytes` of the records of ids that are not at rest. `ids` are the next ids;
+    /// some may be at rest.
     pub(crate) fn write_open<'i>(
         &mut self,
         ids: impl Iterator<Item = (&'i Text, &'i Durable)>,
@@ -112,7 +112,7 @@ impl IdsWalk {
     }
 
     /// Writes the next `bytes` of the names, from `given` on. After the last name, writes the end,
-    /// and returns the position of the whole part.
+    /// and returns the place of the whole part.
     pub(crate) fn write_names(
         &mut self,
         given: usize,

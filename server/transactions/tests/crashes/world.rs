@@ -310,7 +310,8 @@ impl World {
         }
     }
 
-    /// A partition has appended, or not, the batch that waited for the question `number`.
+    /// Notes whether a partition has appended the batch that waited for the answer to the question
+    /// `number`.
     fn settled(&mut self, number: u64, is_yes: bool) {
         for client in &mut self.clients {
             match client.state {
