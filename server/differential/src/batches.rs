@@ -35,7 +35,7 @@ fn coordinator_epoch((header, records): &Batch) -> Value {
     epoch.map_or(Value::Null, |bytes| i32::from_be_bytes(*bytes).into())
 }
 
-/// The position of the coordinator epoch in a marker's only record. It is the last field of the
+/// The bytes of the coordinator epoch in a marker's only record. The epoch is the last field of the
 /// value; the number of headers follows.
 fn epoch_at(length: usize) -> Option<Range<usize>> {
     Some(length.checked_sub(5)?..length - 1)

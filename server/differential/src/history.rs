@@ -110,7 +110,7 @@ fn near_the_last_epoch(plan: &Plan<'_>, world: &mut World) -> io::Result<()> {
     Ok(())
 }
 
-/// Repeats the recorded requests to Kafka on muster.
+/// Sends muster the recorded requests that went to Kafka.
 ///
 /// # Errors
 /// The server cannot be reached.

@@ -53,7 +53,7 @@ impl Ids {
         }
     }
 
-    /// The key by which the counterpart of one of Kafka's elements, with this id, is found.
+    /// The key by which to find the counterpart of one of Kafka's elements that has this id.
     pub fn kafka_key(&self, field: &str, value: &Value) -> String {
         key(&self.of_kafka, field, value, |bound| bound)
     }
@@ -63,7 +63,7 @@ impl Ids {
         key(&self.of_muster, field, value, |_| itself.as_ref().unwrap_or(&NO_ID))
     }
 
-    /// Converts a request to Kafka to muster's ids.
+    /// Converts a request that went to Kafka: the result has muster's ids.
     ///
     /// # Errors
     /// The request cannot be represented in JSON.

@@ -93,8 +93,8 @@ fn leads(topic: &Value, count: i32) -> bool {
     topic["errorCode"] == 0 && led.count() >= count as usize
 }
 
-/// Waits until the leaders of this number of partitions answer, which may be later than in
-/// Metadata. Returns the number of partitions.
+/// Waits until the leaders of this number of partitions answer. Metadata may name them earlier.
+/// Returns the number of partitions.
 pub fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i32> {
     let count = wait_for(side, topic, |answer| leads(answer, at_least))?;
     let partition = |partition_index| ListOffsetsPartition {

@@ -84,8 +84,8 @@ const GROUPS: usize = 3;
 /// The indexes of groups that are mostly of one kind. They follow the groups of any kind.
 pub const SHARE_GROUP: usize = GROUPS;
 pub const STREAMS_GROUP: usize = GROUPS + 1;
-/// The index of a share group without members. With its offsets, muster also changes its group
-/// epoch, which members would see.
+/// The index of a share group without members. When its offsets change, muster also changes its
+/// group epoch, which members would see.
 pub const ALTERED_GROUP: usize = GROUPS + 2;
 const TOPICS: usize = 6;
 const TRANSACTIONAL_IDS: usize = 3;

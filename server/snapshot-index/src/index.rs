@@ -34,10 +34,11 @@ pub struct Found<'i, R> {
 /// file.
 pub struct Index<R> {
     bytes: Option<SnapshotBytes>,
-    /// The position of the index in the file. `pages` has the checksums that verify each look-up.
+    /// The place of the index in the file, in bytes. `pages` has the checksums that verify each
+    /// look-up.
     place: Range<usize>,
     pages: Pages,
-    /// The positions of rows and names within the index.
+    /// The places of rows and names within the index, in bytes.
     rows: Range<usize>,
     names: Range<usize>,
     /// Whether a look-up found bytes that differ from the written ones.
@@ -125,8 +126,8 @@ impl<R: Row> Index<R> {
         self.noted(self.verified(range))
     }
 
-    /// Returns the entry at index `number`. None past the end, or if the entry is damaged; damage
-    /// is remembered.
+    /// Returns the entry in row `number`. None past the end, or if the entry is damaged; damage is
+    /// remembered.
     pub fn get(&self, number: usize) -> Option<Found<'_, R>> {
         let row = self.row(number)?;
         self.noted(self.found(row))
@@ -141,7 +142,7 @@ impl<R: Row> Index<R> {
         self.noted(self.verified(at..at + R::BYTES).and_then(R::read))
     }
 
-    /// The index of the entry with this id.
+    /// The number of the row with this id.
     pub fn number(&self, id: &str) -> Option<usize> {
         let number = self.search(|other| other < id);
         self.get(number).is_some_and(|it| it.id == id).then_some(number)
@@ -169,7 +170,7 @@ impl<R: Row> Index<R> {
         low
     }
 
-    /// Whether the condition holds for the id at index `number`; true past the end.
+    /// Whether the condition holds for the id in row `number`; true past the end.
     fn is_so(&self, number: usize, condition: impl Fn(&str) -> bool) -> bool {
         number >= self.len() || self.get(number).is_some_and(|found| condition(found.id))
     }
@@ -189,7 +190,7 @@ impl<R: Row> Index<R> {
         Some(Found { id, text, row })
     }
 
-    /// The position of the row's name in the index.
+    /// The place of the row's name in the index, in bytes.
     fn name_of(&self, row: &R) -> Option<Range<usize>> {
         let (at, id_len, text_len) = row.name();
         let at = self.names.start.checked_add(usize::try_from(at).ok()?)?;
@@ -217,7 +218,7 @@ mod tests {
 
     const COUNT: usize = 300;
 
-    /// A row that contains only the position of its name.
+    /// A row that contains only the place of its name.
     #[derive(Debug, Clone, Copy)]
     struct At(u16);
 

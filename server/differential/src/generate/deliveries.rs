@@ -177,8 +177,8 @@ fn forgotten(world: &mut World) -> ShareForgottenTopic {
     ShareForgottenTopic { topic_id: topic.id, partitions }
 }
 
-/// Fetches that return nothing, but load share partitions. Otherwise a partition that is not loaded
-/// would be missing in an answer as soon as another partition has records.
+/// Fetches that return nothing, but load share partitions. Without them, a partition that is not
+/// loaded would be missing in an answer as soon as another partition has records.
 pub(super) fn loads_before(world: &World, ask: &Ask) -> Vec<Ask> {
     let Request::ShareFetch(body) = &ask.request else { return Vec::new() };
     let is_there = |name: &String| Some(name.as_str()) == body.group_id.as_deref();
