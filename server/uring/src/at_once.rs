@@ -17,8 +17,8 @@ pub(crate) struct Socket {
     pub(crate) waits: bool,
 }
 
-/// Reads a part of a file from the page cache. Returns false if the part is not, or not completely,
-/// in the page cache: it may be past the end of the file, or the file system may not support this.
+/// Reads a part of a file from the page cache. Returns false if the part is not completely in the
+/// page cache, if it is past the end of the file, or if the file system does not support this.
 ///
 /// RWF_NOWAIT alone is not enough: if a page is missing, the kernel starts to read it, and waits if
 /// the disk's queue is full.

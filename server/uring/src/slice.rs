@@ -164,7 +164,7 @@ impl Slice {
         Some(if sent == *len as usize { Sent::All } else { Sent::Some })
     }
 
-    /// The end positions of the parts still to be read.
+    /// The file and the end offset of each part still to be read.
     pub(crate) fn ends(&self) -> Vec<(File, u64)> {
         let end = |read: &SliceRead| (read.file.clone(), read.offset + u64::from(read.len));
         self.reads.iter().map(end).collect()

@@ -24,7 +24,7 @@ pub(super) struct Printer<'o> {
     is_damaged: bool,
 }
 
-/// A record with its position.
+/// A record with its place.
 pub(super) struct RecordLine<'a> {
     pub(super) place: Map<String, Value>,
     /// Offset and timestamp of a record that comes from a log.
@@ -92,7 +92,7 @@ impl<'o> Printer<'o> {
         text: String,
     ) -> Result<(), Failure> {
         if self.json {
-            // In JSON each record contains its position. Blocks and batches of other groups are not
+            // In JSON each record contains its place. Blocks and batches of other groups are not
             // wanted.
             return if self.waiting.is_some() { Ok(()) } else { self.print(kind, fields, 0, text) };
         }

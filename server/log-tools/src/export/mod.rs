@@ -106,7 +106,7 @@ fn internal_topic(
     Ok(all)
 }
 
-/// The partition's index in an internal topic. None if it belongs to another topic.
+/// The partition's number in an internal topic. None if it belongs to another topic.
 fn index_in(topic: &Topic, partition: LogPartition) -> Option<i32> {
     let internal = InternalTopic::of(partition);
     (topic.id == internal.id()).then_some(partition.index as i32)

@@ -71,7 +71,7 @@ impl KafkaDirs {
         Ok(())
     }
 
-    /// The number of partitions of a topic, derived from the highest index.
+    /// The number of partitions of a topic, derived from the highest partition number.
     pub(super) fn partition_count(&self, topic: &str) -> u32 {
         self.of_topic(topic).last().map_or(0, |(index, _)| index as u32 + 1)
     }

@@ -1,7 +1,7 @@
 //! `muster log recover`: reports what is damaged or missing in a data directory, and what is lost
 //! as a consequence. With `--accept-loss` it repairs the directory so that a server can start with
-//! it. Removed files are moved to the trash. Of a part that is cut out of a segment, the first 64
-//! MiB are copied there.
+//! it. Removed files are moved to the trash. The first 64 MiB of a part that is cut out of a
+//! segment are copied there.
 
 mod partitions;
 mod shard_log;

@@ -50,7 +50,7 @@ impl<'o> Report<'o> {
         Ok(writeln!(self.out, "DAMAGED {}: byte {at}: {what}", path.display())?)
     }
 
-    /// Prints damage that has no position in a file.
+    /// Prints damage that has no place in a file.
     pub(super) fn missing(&mut self, path: &Path, what: &dyn Display) -> Result<(), Failure> {
         self.damages += 1;
         let path = self.relative(path);

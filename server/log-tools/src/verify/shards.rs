@@ -167,7 +167,7 @@ impl Check {
         for piece in segment.pieces() {
             match piece {
                 Piece::Block { at, block } => self.block(segment, at, &block, report)?,
-                // Already reported from recovery.
+                // Recovery has already reported these.
                 Piece::Unreadable { .. } | Piece::End { .. } => {}
             }
         }
