@@ -32,7 +32,7 @@ pub(crate) struct DoctorCommand {
     /// The network interface [default: that of the default route].
     #[arg(long, value_name = "NIC")]
     interface: Option<String>,
-    /// The cores for its interrupts.
+    /// The cores for the interface's interrupts.
     #[arg(long, value_name = "LIST")]
     irq_cpus: Option<String>,
     /// Check only this rule.

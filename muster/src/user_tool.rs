@@ -27,7 +27,8 @@ pub(crate) struct UserCommand {
 enum Action {
     /// Print the users, with their mechanisms and iterations.
     List,
-    /// Add a user, or change a password. It is the first line of standard input or of a file.
+    /// Add a user, or change a password. The password is the first line of standard input or of a
+    /// file.
     Add {
         #[arg(value_name = "NAME")]
         name: String,

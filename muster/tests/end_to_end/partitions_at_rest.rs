@@ -46,7 +46,7 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The position in a segment at which the batch with this base offset ends.
+/// The byte position in a segment at which the batch with this base offset ends.
 fn end_of(segment: &Path, offset: i64) -> usize {
     let bytes = fs::read(segment).unwrap();
     let batches = Batches::new(&bytes).map(Result::unwrap);

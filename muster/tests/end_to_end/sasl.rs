@@ -121,7 +121,7 @@ fn mechanisms_and_states_out_of_order_have_kafkas_errors() {
     let mut client = Client::connect(outside);
     assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
     assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
-    // Clients without authentication, and after it.
+    // A client of a listener without authentication, and a client that has authenticated.
     for mut client in [server.client(0), logs_in(outside, ALICE)] {
         assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
         assert_eq!(authenticate(&mut client, ALICE).error_code, ErrorCode::IllegalSaslState.code());

@@ -29,8 +29,8 @@ const METADATA_BYTES: usize = 4096;
 /// An offset that is easy to find in a file.
 const TELLING: i64 = 0x0123_4567_89ab_cdef;
 
-/// The position of the magic byte in a batch. If that byte of a segment's first batch is wrong,
-/// later batches cannot be found.
+/// The place of the magic byte in a batch. If that byte of a segment's first batch is wrong, later
+/// batches cannot be found.
 const MAGIC: usize = 16;
 
 /// Enough rounds of commits for at least one snapshot.

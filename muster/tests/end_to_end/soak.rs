@@ -21,7 +21,8 @@ const MEMBERS: usize = 8;
 
 /// The limit of the control group.
 const MEMORY_MAX: u64 = 2 << 30;
-/// The limit of a shard's account (`server/src/limits.rs`).
+/// The shard's account must stay below this, which is less than its limit
+/// (`shard.memory.max.bytes`).
 const SHARD_MEMORY_MAX: u64 = 1 << 30;
 
 const SIZES: Sizes = Sizes {

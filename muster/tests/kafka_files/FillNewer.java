@@ -1,5 +1,5 @@
-// Like Fill.java, with the newer kinds of groups: streams groups and share groups. Of each kind it
-// makes a group whose member has left, and a group with a live member.
+// Like Fill.java, with the newer kinds of groups: streams groups and share groups. It makes two
+// groups of each kind: one whose member has left, and one with a live member.
 
 import java.nio.file.Files;
 import java.time.Duration;

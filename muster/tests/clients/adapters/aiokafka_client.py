@@ -101,8 +101,8 @@ class Aiokafka:
         return ids
 
     def committed(self):
-        # Ignores the error of a whole OffsetFetch answer and takes a coordinator that is still
-        # loading for a group without offsets; DescribeGroups shows that it has loaded.
+        # aiokafka ignores the error of a whole OffsetFetch answer: a coordinator that is still
+        # loading looks like a group without offsets. DescribeGroups shows that it has loaded.
         while self._describe()[0] != 0:
             self._run(asyncio.sleep(0.1))
         found = self._run(self._admin(lambda a: a.list_consumer_group_offsets(self.group)))

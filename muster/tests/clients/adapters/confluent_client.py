@@ -112,7 +112,7 @@ class Confluent:
         emit("offsets", offsets={tp.partition: tp.offset for tp in found if tp.offset >= 0})
 
     def group_state(self):
-          # Kept, because its answers come only while it exists.
+          # The client is kept, because its answers come only while it exists.
         admin = AdminClient(self.common)
         found = admin.describe_consumer_groups([self.group])
         group = found[self.group].result(20)

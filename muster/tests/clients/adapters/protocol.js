@@ -112,7 +112,8 @@ function emitRecords(event, messages) {
   emit(event, { records });
 }
 
-// `firstOffsets` has the first offset of each partition's batch. Ids are in it in the order sent.
+// `firstOffsets` has the first offset of each partition's batch. The ids of a batch are in the
+// order in which they were sent.
 function emitAcked(messages, firstOffsets) {
   const next = new Map(firstOffsets);
   const records = messages.map(({ key, partition }) => {

@@ -20,7 +20,7 @@ DESCRIBED = [
     Step("configs", f"--describe {ONE} --all"),
 ]
 
-# A key that muster obeys from each of Kafka's groups of dynamic configs.
+# For each of Kafka's groups of dynamic configs: keys that muster obeys.
 OBEYED = [
     *set_of(ALL, "log.retention.ms=86400000", "max.connections.per.ip=500",
             "group.consumer.assignment.interval.ms=500", "log.cleanup.policy=[compact,delete]",

@@ -17,7 +17,7 @@ from harness.story import Story
 
 PARTITIONS = 2
 DELIVERY_LIMIT = 5
-# The duration of locks in the part of the story where locks expire. Before it is 30 s.
+# The duration of locks in the part of the story where locks expire. Before this part, it is 30 s.
 LOCK_SECONDS = 2
 # The time limit for another delivery. It is shorter than the default lock of 30 s.
 RELEASED_SECONDS = 20

@@ -40,9 +40,9 @@ JAVA_TOOLS = {
 class Step:
     """One command.
 
-    With `lines`, it continues in the background once it has printed this many. One that prints the
-    same for each broker is `per_broker`: equal lines count once. `into` names a file in `{dir}` that
-    gets the output, too. `bootstrap` is the server's listener.
+    With `lines`, it continues in the background once it has printed this many lines. A command that
+    prints the same for each broker is `per_broker`: equal lines count once. `into` names a file in
+    `{dir}` that gets the output, too. `bootstrap` is the server's listener.
     """
 
     tool: str

@@ -60,7 +60,7 @@ impl Case {
         image
     }
 
-    /// Paths. A refusal must name one of them.
+    /// The paths of which a refusal must name one.
     pub fn names(&self) -> Vec<String> {
         let mut paths = vec![self.path.clone()];
         if let Damage::Swap(other) = &self.damage {

@@ -140,7 +140,7 @@ fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<St
     lost
 }
 
-/// Whether a server that serves may replace this file by a newer one. Log files are excluded.
+/// Whether this file may change: the lock always, and a file that is no log if the server serves.
 fn is_free_to_change(class: Class, was_refused: bool) -> bool {
     match class {
         Class::Lock => true,

@@ -213,7 +213,7 @@ fn join_consumer(server: &Server) {
     assert_eq!(body.error_code, 0, "{body:?}");
 }
 
-/// The directories of topics, without the partition's index.
+/// The topics, and the names of their directories without the partition's number.
 pub fn topic_directories(truth: &Truth) -> impl Iterator<Item = (&str, String)> {
     truth.topics.iter().map(|(name, topic)| (name.as_str(), format!("{}", topic.id)))
 }

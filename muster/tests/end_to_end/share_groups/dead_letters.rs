@@ -373,7 +373,8 @@ fn a_rejected_record_has_a_letter_if_the_server_is_killed_while_it_creates_the_q
         server.kill();
         let server = server.restart();
         let (written, archiving) = (letters(&server, 0).len(), archiving(&server).len());
-        // Two, if the kill came between the letter and the end of the record's archiving.
+        // There are two letters if the kill came between the letter and the end of the record's
+        // archiving.
         let expected = vec![Letter::of(0, 0, 1, REJECTED); written + archiving];
         assert!(!expected.is_empty(), "killed after {delay_us} us: the record is forgotten");
         let mut member = Member::new(&server, "m");

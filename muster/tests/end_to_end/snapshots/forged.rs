@@ -6,7 +6,7 @@ use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
 use muster_storage::snapshot::{SECTION_PART_AT, SECTION_ROW_BYTES, SectionRow, Snapshot};
 use std::ops::Range;
 
-/// The positions of the entries in a slot's index.
+/// The places of the entries of a slot's index, in bytes.
 pub fn entries(bytes: &[u8], slot: &SectionRow) -> Vec<usize> {
     let at = slot.part.at as usize;
     let count = u64::from_be_bytes(bytes[at..at + COUNT_BYTES].try_into().unwrap()) as usize;

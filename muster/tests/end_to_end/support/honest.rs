@@ -72,7 +72,7 @@ impl Honest {
 }
 
 impl Notes {
-    /// Latencies of heartbeats: count, median, 99th percentile and maximum.
+    /// Latencies of heartbeats and of commits: count, median, 99th percentile and maximum.
     pub fn report(&self) -> String {
         let of = |name: &str, times: &[Duration]| {
             let mut times = times.to_vec();

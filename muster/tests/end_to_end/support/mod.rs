@@ -441,8 +441,8 @@ pub fn produce_to_all(
     Some(partitions.iter().map(|partition| partition.base_offset).collect())
 }
 
-/// A batch with one record of the current time. Retention deletes older ones amid a test, on a
-/// machine that takes minutes for it.
+/// A batch with one record, whose timestamp is the current time. On a slow machine, retention would
+/// delete an older record in the middle of the test.
 pub fn batch(value: &[u8]) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
     let mut builder = BatchBuilder::default();

@@ -193,7 +193,8 @@ fn short_name(number: usize) -> Str<'static> {
     }
 }
 
-/// Partition indexes: one index repeated, absent ones, or all of the topic.
+/// Partition numbers: one number repeated, numbers of absent partitions, or all numbers of the
+/// topic.
 pub(super) fn indexes(form: Form, target: &Target) -> Vec<i32> {
     match form {
         Form::Repeated(count) => vec![0; count],
