@@ -29,8 +29,8 @@ struct Uses<'c> {
 }
 
 impl Uses<'_> {
-    /// Records the items that a path leads to. If a path leads to a module, it uses none of its
-    /// items.
+    /// Records the items that a path leads to. A path that leads to a module uses none of the
+    /// module's items.
     fn add(&mut self, path: &[String]) {
         let targets = self.all.resolve(self.module, path);
         self.found.extend(targets.into_iter().filter_map(|it| match it {
