@@ -16,8 +16,8 @@ use std::io::Write;
 /// Prints a data directory. If a server has it open, prints its present content.
 ///
 /// # Errors
-/// The path is not a data directory, the shard of the arguments does not exist, or a file cannot be
-/// read. Damage is not an error: it is printed, and results in a verdict.
+/// The path is not a data directory, the shard or topic of the arguments does not exist, or a file
+/// cannot be read. Damage is not an error: it is printed, and results in a verdict.
 pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let data = &arguments.data;
     let mut printer = Printer::new(out, arguments);

@@ -1,4 +1,4 @@
-//! Prints a snapshot: its header, and its groups as the records that replay to them.
+//! Prints a snapshot: its header, its sections, and its groups as the records that replay to them.
 
 use super::printer::{Printer, RecordLine};
 use crate::args::Dump;

@@ -187,8 +187,8 @@ impl Load {
         target.insert(key, live);
     }
 
-    /// Ends a transaction, like `OffsetMetadataManager.replayEndTransactionMarker`: a commit made
-    /// after the transaction's commit wins.
+    /// Ends a transaction, like `OffsetMetadataManager.replayEndTransactionMarker`: a record of the
+    /// same key wins if it is newer than the transaction's record.
     fn ended(&mut self, producer: i64, marker: i16) {
         if !is_marker(marker) {
             return;

@@ -18,7 +18,7 @@ pub(super) struct KafkaDirs {
     /// Directories by topic and partition. There are several if brokers have replicas of a
     /// partition.
     partitions: BTreeMap<(String, i32), Vec<PathBuf>>,
-    /// Whether some broker was not stopped cleanly, so that ends of logs may be torn.
+    /// Whether brokers may have been killed (`--unclean`), so that ends of logs may be torn.
     pub(super) may_be_torn: bool,
 }
 

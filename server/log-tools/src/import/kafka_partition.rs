@@ -12,7 +12,7 @@ pub(super) struct KafkaPartition {
     pub(super) directory: PathBuf,
     /// The segments: base offset and file name.
     pub(super) segments: Vec<(i64, String)>,
-    /// Whether Kafka was not stopped cleanly.
+    /// Whether Kafka may have been killed (`--unclean`).
     may_be_torn: bool,
 }
 
@@ -56,8 +56,8 @@ impl KafkaPartition {
         Ok(self.read_from(last, |_, _| Ok(()))?.max(base_offset))
     }
 
-    /// Passes each batch with its file to `visit`. Returns the log end offset; 0 if the partition
-    /// is empty.
+    /// Passes each batch with its file to `visit`. Returns the log end offset; 0 if there are no
+    /// segments.
     ///
     /// # Errors
     /// The log is damaged (an expected torn end does not count), or `visit` fails.

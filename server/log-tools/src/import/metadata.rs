@@ -1,5 +1,5 @@
-//! Reads the configs of topics and groups from the log of Kafka's controllers: the newest snapshot
-//! of `__cluster_metadata-0`, and the records after it.
+//! Reads the configs of topics, groups and client metrics subscriptions from the log of Kafka's
+//! controllers: the newest snapshot of `__cluster_metadata-0`, and the records after it.
 
 use super::kafka_dirs::KafkaDirs;
 use super::kafka_partition::KafkaPartition;
@@ -148,8 +148,9 @@ fn newest_snapshot(directory: &Path) -> Result<Option<(i64, String)>, Failure> {
     Ok(names(directory)?.into_iter().filter_map(numbered).max())
 }
 
-/// Removes configs that muster would reject, and configs of resources other than topics, groups and
-/// client metrics subscriptions. Returns the reasons.
+/// Removes configs that muster would reject, configs of topics that are not imported, and configs
+/// of resources other than topics, groups and client metrics subscriptions. Returns the reasons of
+/// the rejections.
 pub(super) fn retain_valid(
     configs: &mut Configs,
     defaults: &Config,

@@ -32,7 +32,7 @@ use topics::Topics;
 /// Imports a cluster.
 ///
 /// # Errors
-/// Kafka's directories are damaged or incomplete, or the data directory exists already.
+/// Kafka's directories are damaged or incomplete, or the data directory is not empty.
 pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let kafka = KafkaDirs::find(&arguments.kafka, arguments.unclean)?;
     let offsets_partitions = offsets_partitions(&kafka, arguments)?;

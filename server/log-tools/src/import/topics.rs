@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Topics {
     topics: Vec<Topic>,
-    /// The configs of topics and groups.
+    /// The configs of topics, groups and client metrics subscriptions.
     configs: Configs,
     notes: Vec<String>,
     /// The highest producer id in the imported records.
@@ -136,7 +136,7 @@ impl Topics {
         is_there.then(|| placement.partition_slot(id, partition))
     }
 
-    /// The first records of the cluster's log: those of the topics.
+    /// The first records of the cluster's log: topics, configs, and the next producer id.
     pub(super) fn records(&self, placement: Placement) -> impl Iterator<Item = ClusterRecord<'_>> {
         let topics = self.topics.iter().map(move |topic| {
             let (name, partitions) = (topic.name.as_str().into(), topic.partitions as i32);

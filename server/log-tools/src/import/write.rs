@@ -15,8 +15,8 @@ use muster::shard::LogSizes;
 use muster::topics;
 use std::path::Path;
 
-/// Writes the shards' logs: first the topics, then the groups, then share state, each in the order
-/// of Kafka's partitions.
+/// Writes the shards' logs: first the topics and configs, then the groups, then share state. Groups
+/// and share state are in the order of Kafka's partitions.
 ///
 /// # Errors
 /// Kafka's files are damaged, the file system fails, or a record is too long for the log.
