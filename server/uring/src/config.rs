@@ -13,7 +13,8 @@ pub struct Config {
     /// The number of receive buffers shared by all connections that send little. A power of two, at
     /// most 32768.
     pub recv_buffers: u16,
-    /// The size of each receive buffer. A connection that fills one counts as sending much.
+    /// The size of each receive buffer. A connection that fills one counts as sending much. Without
+    /// priority, `ONCE_BYTES` at once are enough.
     pub recv_buffer_bytes: u32,
     /// The number and size of the receive buffers shared by all connections that send much.
     /// Together they limit how much one turn receives from such connections.

@@ -12,10 +12,10 @@ use crate::slice::Slice;
 pub enum Event<D = RecvBuf> {
     /// A connection was accepted. It receives already.
     Accepted { listener: ListenerId, conn: ConnId },
-    /// A connection could not be accepted, because descriptors ran out or the client has
-    /// disconnected. The listener continues by itself. If descriptors ran out, it continues when a
-    /// connection is closed, when [`Ring::resume_accept`](crate::Ring::resume_accept) is called, or
-    /// after a second.
+    /// A connection could not be accepted: for example, descriptors ran out, all slots are in use,
+    /// or the client has disconnected. The listener continues by itself. If descriptors ran out, it
+    /// continues when a connection is closed, when
+    /// [`Ring::resume_accept`](crate::Ring::resume_accept) is called, or after a second.
     AcceptFailed { listener: ListenerId, error: io::Error },
     /// Bytes from the peer, in order; never empty.
     Received { conn: ConnId, data: D },

@@ -54,7 +54,7 @@ impl File {
     }
 
     /// Like [`Self::open_buffered`] of a file that exists, but does not block: None if the kernel
-    /// cannot resolve the name without the disk.
+    /// cannot open the file without the disk.
     pub fn open_cached(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: all zeros is a valid open_how.

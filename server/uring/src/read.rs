@@ -1,6 +1,6 @@
 //! Reads from files. A read from the page cache is made immediately; all others are made by
-//! io_uring's workers. The ring's thread would have to wait if the kernel has to look up blocks on
-//! disk, or if the disk's queue is full.
+//! io_uring's workers. If the ring's thread made them, it would have to wait when the kernel looks
+//! up blocks on disk, or when the disk's queue is full.
 
 use io_uring::{opcode, squeue};
 

@@ -3,10 +3,10 @@
 //! - A connection with priority ([`Ring::put_first`]) has a multishot receive.
 //! - From any other connection, up to [`ONCE_BYTES`] are received at a time. The next receive
 //!   starts when these bytes were taken.
-//! - A connection that fills its buffer counts as sending much. It then uses the buffers of the
-//!   bulk group, which limit what a turn receives from all such connections. They take turns, and
-//!   the bytes of those that wait stay in the kernel. After some small receives the connection
-//!   counts as sending little again.
+//! - A connection counts as sending much if a receive from it is as long as permitted. It then uses
+//!   the buffers of the bulk group, which limit what a turn receives from all such connections.
+//!   They take turns, and the bytes of those that wait stay in the kernel. After some small
+//!   receives the connection counts as sending little again.
 
 use std::collections::VecDeque;
 use std::io;

@@ -151,7 +151,8 @@ impl Ring {
     }
 
     /// The next event with priority: any event except new connections, bytes of connections that
-    /// send much or have no priority ([`Ring::put_first`]), and ends of slices.
+    /// send much or have no priority ([`Ring::put_first`]), and ends of slices that needed no
+    /// operation in the kernel's queue.
     pub fn next_first(&mut self) -> Option<Event> {
         loop {
             let completion = self.ready.pop_front()?;

@@ -19,7 +19,7 @@ const UNCOPIED_BYTES_MIN: u32 = 16 << 10;
 #[derive(Debug)]
 pub struct Slice {
     pub(crate) goes: Goes,
-    /// The bytes, with each part of a file at its position. Parts sent without a copy are never
+    /// The bytes, with each part of a file at its place. Parts sent without a copy are never
     /// written to the buffer.
     pub(crate) buf: AlignedBuf,
     /// The parts still to be read, in order.
@@ -49,7 +49,7 @@ pub(crate) enum Next {
     Ring,
 }
 
-/// A part of a file, and its position in the buffer.
+/// A part of a file, and its place in the buffer.
 #[derive(Debug)]
 struct SliceRead {
     file: File,
@@ -140,8 +140,8 @@ impl Slice {
         self.reads.is_empty()
     }
 
-    /// Reads the next part of a file into its position in the buffer. None if the part is not in
-    /// the page cache.
+    /// Reads the next part of a file into its place in the buffer. None if the part is not in the
+    /// page cache.
     fn read_at_once(&mut self) -> Option<Sent> {
         let Self { buf, reads, .. } = self;
         let SliceRead { file, offset, at, len } = reads.front()?;

@@ -26,10 +26,10 @@
 //! the first row had 198 us, because the kernel's worker does not inherit that priority.) Only the
 //! CPU time of the process is counted, not that of the kernel's workers. Two results exceed the
 //! noise. Blocking is the fastest for a single client and the slowest for many, because it delays
-//! all clients of the shard for the length of a flush. Buffered writes cost the most CPU time.
-//! Among the other alternatives, the second row is the simplest that never makes the ring's thread
-//! wait. (`benches/results/2026-11-28-writes-on-workers.md` measures the first two rows at the same
-//! time: the second takes 3 to 16 % less CPU time.)
+//! all clients of the shard for the length of a flush. Apart from blocking, buffered writes cost
+//! the most CPU time. Among the other alternatives, the second row is the simplest that never makes
+//! the ring's thread wait. (`benches/results/2026-11-28-writes-on-workers.md` measures the first
+//! two rows at the same time: the second takes 3 to 16 % less CPU time.)
 
 use std::io;
 use std::os::unix::fs::FileExt;
