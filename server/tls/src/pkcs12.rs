@@ -22,7 +22,7 @@ pub(crate) fn chain(bytes: &[u8], password: &str) -> Result<Chain, String> {
     Ok(Chain { key: chain.key().as_der().to_vec(), certificates })
 }
 
-/// Reads the certificates that are entries of their own or, if there are none, all certificates.
+/// Reads the certificates that are entries of their own and are marked as trusted.
 pub(crate) fn certificates(bytes: &[u8], password: &str) -> Result<Vec<Vec<u8>>, String> {
     let store = open(bytes, password)?;
     let all = store.entries().filter_map(|(_, entry)| match entry {
@@ -38,8 +38,9 @@ fn open(bytes: &[u8], password: &str) -> Result<KeyStore, String> {
                     -deststoretype PKCS12"
             .to_owned());
     }
-    // `openssl pkcs12 -nokeys` marks no certificate as trusted. Java ignores such certificates; the
-    // relaxed policy accepts them.
+    // Like Java, the library ignores certificates that have no key and are not marked as trusted.
+    // `openssl pkcs12 -nokeys` marks none. The relaxed policy also reads keys without a
+    // certificate.
     KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Relaxed).map_err(words)
 }
 

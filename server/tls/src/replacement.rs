@@ -1,5 +1,6 @@
 //! Replaces a listener's TLS at a client's request (KIP-978). As in Kafka, the new TLS must be
-//! usable, and its certificate must have the same names.
+//! usable, and its certificate must have the names of the old one, unless [`NameChanges`] permits
+//! other names.
 
 use crate::error::LoadError;
 use crate::name::Names;

@@ -102,7 +102,8 @@ impl Session {
     /// the output.
     ///
     /// # Errors
-    /// The client violated the protocol. The output has the alert.
+    /// The client violated the protocol or a limit, or its certificate was rejected. The output has
+    /// the alert.
     pub fn advance(&mut self, out: &mut Output) -> Result<(), Failed> {
         let result = if self.whole > 0 { self.drive(None, out) } else { Ok(()) };
         self.keep_rest(out);

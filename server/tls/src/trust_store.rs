@@ -26,7 +26,7 @@ impl TrustStore {
     /// Reads the certificates. Expired ones are left out, with a warning.
     ///
     /// # Errors
-    /// There are no certificates, or they cannot be read.
+    /// There are no valid certificates, or they cannot be read.
     pub(crate) fn load(
         &self,
         now: i64,
@@ -53,7 +53,7 @@ impl TrustStore {
     /// The authorities for checking servers to which muster itself connects as a client.
     ///
     /// # Errors
-    /// There are no certificates, or they cannot be read.
+    /// There are no valid certificates, or they cannot be read.
     pub fn authorities(&self, now: i64) -> Result<Vec<CertificateDer<'static>>, LoadError> {
         self.load(now, &mut Vec::new())
     }
