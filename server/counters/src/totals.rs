@@ -30,7 +30,7 @@ impl Totals {
         self.0.get(name).map_or(0, |(_, number)| *number)
     }
 
-    /// The names of counters, without labels, that are still 0.
+    /// The names of the counters without labels that are still 0.
     pub fn zeros(&self) -> impl Iterator<Item = &str> {
         let zeros = self.0.iter().filter(|(_, total)| **total == (Kind::Counter, 0));
         zeros.map(|(name, _)| name.as_str()).filter(|name| !name.ends_with('}'))

@@ -67,11 +67,11 @@ pub struct World {
     /// Producers that use no transactions.
     pub producers: Vec<Producer>,
     pub transactional_ids: Vec<TransactionalId>,
-    /// The coordinator epoch of the last marker; -1 before the first.
+    /// The highest coordinator epoch that an answer has shown; -1 before the first.
     pub coordinator_epoch: i32,
     /// The last transactional requests, which may be sent again.
     pub recent: VecDeque<Ask>,
-    /// Requests that must be sent next, to show the effects of the last one.
+    /// Requests that must be sent next, for example to show the effects of the last one.
     pub due: VecDeque<Ask>,
     /// The fetch session: its id, and the epoch for the next request.
     pub session: (i32, i32),

@@ -115,7 +115,7 @@ fn instance(world: &mut World) -> Option<Str<'static>> {
     Some(name.into())
 }
 
-/// The offset that a member has read of a task, which may not exist.
+/// The offset that a member has read of a task. The task may not exist.
 fn task_offset(world: &mut World) -> StreamsGroupTaskOffset<'static> {
     StreamsGroupTaskOffset {
         subtopology_id: world.one(&["0", "0", "1", "7", ""]).into(),
@@ -124,7 +124,7 @@ fn task_offset(world: &mut World) -> StreamsGroupTaskOffset<'static> {
     }
 }
 
-/// A list of tasks, which may not exist.
+/// A list of tasks that may not exist.
 fn tasks(world: &mut World) -> StreamsGroupTaskIds<'static> {
     StreamsGroupTaskIds {
         subtopology_id: world.one(&["0", "0", "1", "7", ""]).into(),

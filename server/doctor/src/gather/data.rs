@@ -74,7 +74,8 @@ fn existing(data: &Path) -> PathBuf {
     data.ancestors().find(|it| it.is_dir()).map_or_else(|| "/".into(), Path::to_owned)
 }
 
-/// Writes a file, with direct I/O if the file system supports it, and measures durable writes.
+/// Writes a file, finds out whether the file system supports direct I/O, and measures durable
+/// writes.
 fn probe(facts: &mut Facts, folder: &Path) -> io::Result<()> {
     let path = folder.join(format!("{PROBE}-{}", std::process::id()));
     let outcome = write_probe(facts, &path);
@@ -106,8 +107,8 @@ fn median_write(file: &File) -> io::Result<u128> {
     Ok(times[WRITES / 2])
 }
 
-/// Adds file system and options of the mount that contains the folder: the last mount of its
-/// device.
+/// Adds file system and options of the mount that contains the folder: among the mounts of its
+/// device, the one with the longest path.
 fn add_mount(facts: &mut Facts, folder: &Path) {
     let Ok(device) = fs::metadata(folder).map(|it| it.dev()) else { return };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
