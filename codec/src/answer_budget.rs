@@ -1,5 +1,11 @@
 //! The memory budget of an answer while it is built. Each value is counted when it is added, so
 //! that no request leads to an unbounded answer.
+//!
+//! Beyond the budget the error is UNKNOWN_SERVER_ERROR, as Kafka has no code for this. In answers
+//! about named groups, topics or resources (OffsetFetch, the descriptions of groups,
+//! DescribeConfigs, Metadata) the entry gets it. In lists (ListGroups, ListConfigResources) the
+//! whole answer does. DescribeTopicPartitions begins its next page there. A response that is longer
+//! than a frame may be closes its connection.
 
 use crate::field::Field;
 use crate::limits::ANSWER_BYTES_MAX;

@@ -1,5 +1,8 @@
 //! The table of APIs and versions that muster serves. ApiVersions, decoding, encoding and routing
 //! derive from it: an API without a row is not served.
+//!
+//! A row also has the role of its API: the part of a server that answers it. [`Routed`] sorts
+//! requests by role, so that a `match` on the requests of one role is exhaustive.
 
 mod versions;
 

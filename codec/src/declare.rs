@@ -1,5 +1,7 @@
 //! [`message!`] declares a message once for all its versions. Decoding, encoding and defaults
 //! follow from the declaration.
+//!
+//! Each field is one line, which covers all versions.
 
 /// Declares the structures of a message, with their fields in the order of the wire:
 ///

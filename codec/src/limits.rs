@@ -1,4 +1,7 @@
 //! Limits of the wire format. The server's configuration has further limits.
+//!
+//! Records hold strings of up to [`STRING_BYTES_MAX`] bytes. Decoded strings have the same limit;
+//! each byte of invalid UTF-8 counts as three.
 
 /// The longest string in bytes: its length is a signed 16-bit number. Kafka limits compact strings
 /// to the same length.

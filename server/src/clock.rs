@@ -1,4 +1,7 @@
 //! The wall clock, which may be set forward or back, and a monotonic clock for timers.
+//!
+//! Records are stamped with the wall clock, [`Wall`], and checked against it. Monotonic time, a
+//! plain `i64`, is for timers and deadlines.
 
 use muster_codec::Wall;
 use std::sync::LazyLock;

@@ -1,4 +1,11 @@
 //! Divides the file descriptors between connections and files, so that clients cannot use them up.
+//!
+//! Each shard has its own descriptors for its log and for the files of partitions. A driver accepts
+//! connections only within the budget of connections, which all shards share
+//! (`server/uring/src/connection_budget.rs`: one count, which changes when a connection comes or
+//! goes). So no burst of clients can take the descriptor of the next file, which would end the
+//! process. A slice of an answer has no more files than a shard keeps open
+//! (`OpenFiles::open_held`).
 
 use crate::files::Freeing;
 use muster_uring::{OpenFiles, SetupError};

@@ -2,6 +2,8 @@
 //! commands are performed, and when a turn ends. [`Io`] performs the I/O, on a driver
 //! (`reactor/driven.rs`) or in the simulator. One turn is: completions -> events -> `step` ->
 //! commands -> a wait.
+//!
+//! It also decides what happens when the shard fails.
 
 mod backup;
 mod driven;

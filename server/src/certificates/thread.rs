@@ -1,4 +1,8 @@
 //! The thread that loads certificates and token keys: its messages and its loop.
+//!
+//! It sends new keys and certificates to the mailboxes of the shards. A shard orders its own
+//! certificates from it ([`CertificateOrder::Take`]) when its image names certificates that clients
+//! have set.
 
 use super::Certificates;
 use crate::config::ShardTls;

@@ -1,6 +1,9 @@
 //! A thread for slow work that no client waits for: it frees the space of unlinked files in pieces,
 //! and removes directories. Freeing a file at once would block the core: half a gigabyte takes 100
 //! ms.
+//!
+//! The directories of deleted topics are removed here, too. The server at startup does not read
+//! their files.
 
 use crate::directories::absent_is_fine;
 use crossbeam_channel::{Receiver, Sender, unbounded};

@@ -1,5 +1,9 @@
 //! The interface between a shard's files and the I/O that carries out their operations: a driver
 //! with a thread, or the simulator's disk.
+//!
+//! For all of them `Files` decides which operations there are, when they start, and since when they
+//! are under way. So both drivers have the same order of durability, the same limits and the same
+//! health checks.
 
 use crate::backup::Links;
 use muster_storage::{FileDone, FileToken, OpenMode};

@@ -1,5 +1,8 @@
 //! A lane: a file id, the file that is open under it, and the waiting operations. Operations start
 //! in the order of the requests, and wait only for unfinished operations on which they depend.
+//!
+//! Work starts only when all of its files are open, and so does a slice of an answer. So an open
+//! waits only for operations that have started, and these end by themselves.
 
 use muster_storage::{FileOp, OpenMode};
 use std::collections::VecDeque;

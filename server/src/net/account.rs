@@ -1,4 +1,6 @@
 //! The bytes that a shard holds for its clients, by kind.
+//!
+//! It also has their sum and its peak, which the server's log shows at a clean stop.
 
 use muster_counters::{Metric, Number, Value, Visitor};
 use std::fmt;

@@ -1,5 +1,7 @@
 //! The maximum length of a request, for each API. Most maxima are far below
 //! `socket.request.max.bytes`; only requests with records may be as long.
+//!
+//! The first six bytes of a request show its API. A longer request closes its connection.
 
 use muster_codec::ApiKey;
 use muster_codec::frame::{FrameError, frame_length};

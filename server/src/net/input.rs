@@ -9,6 +9,10 @@
 //! Before reading stops, the kernel may already have received more: for each connection as much as
 //! its socket held. If a shard is too slow for these bytes, the connection that sent the last bytes
 //! is closed.
+//!
+//! Memory that is still being released counts as input, too. So a shard holds at most the limit,
+//! both reserves, one frame, and 16 KiB for each connection. Finished frames do not accumulate
+//! while a shard has no time for them.
 
 use super::account::Kind;
 use super::connection::Connection;

@@ -22,6 +22,10 @@
 //!   receiving from connections stops, and connections that delay others are closed.
 //! - A client of a listener that asks for a password is limited in number, time and bytes until it
 //!   is authenticated. None of its requests is handled before ([`Clients::authenticator`]).
+//!
+//! A connection knows its listener, and so the addresses that its answers contain
+//! ([`Endpoints`](crate::cluster::Endpoints)). It also has an [`Access`](access::Access). Until its
+//! client is authenticated, `shard/stages.rs` passes its frames to `shard/authentication.rs`.
 
 mod access;
 mod account;

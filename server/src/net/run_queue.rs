@@ -3,6 +3,11 @@
 //! waits for at most one slice of each other connection. Connections that come first wait only for
 //! each other, except that after [`FIRST_IN_A_ROW`] of their slices one slice of another connection
 //! follows.
+//!
+//! If no other connection waits, a frame is handled as it arrives. A slice has 300 microseconds.
+//! `Shard::work` is given a function that returns whether a slice is over: the reactor reads the
+//! clock, the simulator counts. (Kafka handles one request of a connection at a time, on eight
+//! threads.)
 
 use super::ConnectionId;
 use std::collections::VecDeque;

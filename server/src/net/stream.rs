@@ -1,5 +1,10 @@
 //! The output of a connection, once an answer has contained parts of files. It is a queue of parts,
 //! from which the next slice is taken whenever the socket accepts output.
+//!
+//! From the first answer with parts of files on, all output of the connection goes through the
+//! queue, in slices of 256 KiB. Connections take turns. If a file cannot be read in the middle of
+//! an answer, the connection is closed, with a line in the log, because the length of the answer
+//! was sent already. Damaged records fail the client's checksum, as with Kafka.
 
 use muster_codec::header;
 use muster_codec::{Response, wire};

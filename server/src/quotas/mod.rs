@@ -3,6 +3,9 @@
 //!
 //! [`ClientQuotas`], in the image of the cluster, has all quotas: which quota applies to a client,
 //! and which clients share it. [`Rates`] and [`Buckets`] measure the use on one shard.
+//!
+//! `net/throttle.rs` charges a request when it is answered, and may then hold its connection. The
+//! controller charges changes of topics. Without quotas nothing is measured.
 
 mod allowance;
 mod entity;

@@ -1,5 +1,7 @@
 //! The TLS handshakes of a shard: their order and their limits. A handshake costs about a
 //! millisecond for signatures, so handshakes are done in slices between other work.
+//!
+//! Handshakes get at most 0.3 ms of a turn, plus the handshake in progress at the end of this time.
 
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::net::ConnectionId;

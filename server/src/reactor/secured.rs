@@ -1,5 +1,10 @@
 //! TLS between sockets and shard: decrypts received bytes before the shard gets them, and encrypts
 //! the shard's output.
+//!
+//! The shard gets nothing from a client before its handshake is done. A slice of a fetch answer, of
+//! 64 KiB, is read by the driver and returned to the reactor, which encrypts it and sends it like
+//! other output. Bytes that the socket does not accept are held, and count as unread; the next
+//! slice waits for them.
 
 use super::handshakes::{Handshakes, SESSION_BYTES};
 use super::{Io, Reactor, Share};

@@ -1,4 +1,8 @@
 //! Chooses the shards' drivers: rings, or pollers if rings are not possible.
+//!
+//! The value `auto` of `io.driver` takes rings, and smaller ones if RLIMIT_MEMLOCK requires it. If
+//! that fails, it takes pollers, with a warning that names the cause and the cost. If the value
+//! names a driver that is not available, the server does not start.
 
 use crate::Failure;
 use crate::config::Config;

@@ -1,5 +1,8 @@
 //! The sizes of a ring. Every queue is limited, because the system may limit the memory that the
 //! kernel locks for rings (RLIMIT_MEMLOCK).
+//!
+//! The smallest ring needs 24 KiB of locked memory, and the ring that is tried first needs as much
+//! again. If there is less, the server may use pollers instead.
 
 /// The sizes of a [`Ring`](crate::Ring). Numbers count entries, unless their name says bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

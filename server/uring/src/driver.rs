@@ -1,6 +1,8 @@
 //! The interface between a shard and the driver that carries out its operations: a [`Ring`], or a
 //! [`Poller`] if the kernel does not permit a ring. The driver is a generic parameter, so there are
 //! no dynamic calls.
+//!
+//! The same stories test both drivers (`tests/`).
 
 use std::io;
 use std::net::SocketAddr;

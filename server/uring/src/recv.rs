@@ -7,6 +7,8 @@
 //!   the buffers of the bulk group, which limit what a turn receives from all such connections.
 //!   They take turns, and the bytes of those that wait stay in the kernel. After some small
 //!   receives the connection counts as sending little again.
+//!
+//! All connections that send much share 512 KiB of buffers in a turn.
 
 use std::collections::VecDeque;
 use std::io;

@@ -9,6 +9,16 @@
 //!
 //! A slice may also be read for the caller, who changes its bytes before they are sent. This is
 //! used for encryption.
+//!
+//! A part of 16 KiB or more in the page cache goes by sendfile(2). The pages that sendfile passes
+//! to the socket must not change while they are on their way. So logs are only appended to, and
+//! removed files are truncated only at places where no page is cut (`server/src/files/freeing.rs`).
+//!
+//! A slice takes four system calls besides those of the turn: to check the cache, to make the
+//! socket non-blocking, to send, and to make the socket blocking again. Bytes before the part take
+//! one more. These calls are paid once for 256 KiB. Copying the same bytes twice takes the CPU
+//! twice as long: two loops side by side reached 3,800 and 2,000 MiB per CPU-second. The ring's own
+//! splice operation is no alternative, because it always goes to a worker thread.
 
 use std::io;
 

@@ -4,6 +4,8 @@
 //! [`screen`] removes denied parts from a request before it is handled. [`Amendment`] then adds the
 //! refusals to the answer, and removes what the client may not see. Both use the permissions at the
 //! time of the request. Each file covers the APIs of one role, with a line for each API.
+//!
+//! So no handler deals with ACLs.
 
 mod amendment;
 mod broker;

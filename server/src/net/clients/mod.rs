@@ -1,5 +1,11 @@
 //! The connections of a shard over time: which input is handled next, when a connection has to
 //! wait, and when a connection is closed.
+//!
+//! A client that has closed its sending side (`Event::InputEnded`) may be gone, or may still read.
+//! Its connection is closed as soon as all its requests are answered and the answers are read, or
+//! after half a minute. A connection may also fail (`Event::Ended`), for example because TCP
+//! keepalive found that its client is dead (`server/uring/src/accept.rs`). The requests of such a
+//! connection are dropped at once.
 
 mod access;
 mod input;
