@@ -1,6 +1,24 @@
 //! The owner of each group, transactional id and slot: a pure function of names and numbers. So
 //! every shard computes the same owner, at every startup. The slot of a partition is in its topic's
 //! record: see [`leader`](crate::cluster::leader).
+//!
+//! A shard leads the slots whose numbers are equal to its own, modulo the number of shards. With a
+//! slot it leads each partition of `__transaction_state` and `__share_group_state` whose number is
+//! the slot's, modulo the number of slots. A group's slot follows from its name. So a data
+//! directory written with N shards opens with M shards: the shard logs are rewritten, and the logs
+//! of user topics stay.
+//!
+//! A topic's record names the slot of each partition, so that the leader does not depend on a
+//! formula. A partition that a request assigns to node n gets slot n. Topics that earlier versions
+//! created have no slots in their records: the leader of such a partition follows from the topic's
+//! id and the partition's number. With more shards than slots, shards without a slot lead no new
+//! partitions and coordinate no groups. So by default there are at most
+//! `offsets.topic.num.partitions` shards.
+//!
+//! In Kafka a hash decides which partition of `__share_group_state` has the records of a share
+//! partition. Here it is the partition of its topic partition's slot, so that the records move with
+//! the slot. `__share_group_state` may have more partitions than there are slots, for clients that
+//! expect a certain number of partitions. Therefore this number may change.
 
 use muster_codec::Uuid;
 

@@ -1,6 +1,11 @@
 //! The internal topics, which the server itself writes. They always exist, and their records are in
 //! the shards' own logs. Each topic has a row with all that distinguishes it from the others, so
 //! that a log, the placement and the image of the cluster need not name it.
+//!
+//! A log knows topics only by their numbers and by the rules that it is given ([`TopicRules`]):
+//! which older records a record displaces in compaction, and whether operations linger. It refuses
+//! records of a topic without a rule. The parts of a shard match on [`InternalTopic`] where they
+//! replay, check and report records.
 
 use crate::config::Config;
 use crate::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};

@@ -23,6 +23,10 @@
 //!   work under way continues: offsets that wait for a verdict, which are limited, and markers.
 //! - Once [`Groups::is_failed`], the groups were found in an unexpected state: nothing more is
 //!   written or answered, and the shard is loaded again.
+//!
+//! A walk over all groups (lists, sweeps, audits, snapshots) visits one slot after the other, in
+//! slices. The audit (once a second, in debug builds and in the simulator) shows whether the next
+//! snapshot would be right. The version of the topics is a position in shard 0's log, not a time.
 
 mod clock;
 mod configs;

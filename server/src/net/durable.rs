@@ -1,5 +1,10 @@
 //! The positions of a shard's log that answers wait for, and how far each of its partitions is
 //! flushed.
+//!
+//! All partitions are in the shard's only log, so that one flush serves them all. Each has
+//! positions of its own, which continue from the position at which the log was opened. `accepted >=
+//! submitted >= flushed` holds for each (`ShardLog::progress_of`). Nearly all answers wait for a
+//! position of one slot.
 
 use super::ConnectionId;
 use crate::topics::InternalTopic;

@@ -8,6 +8,9 @@
 //!
 //! All durable state is in the records, and only [`replay`](replay) changes it. A handler changes
 //! slots, timers and the input of the assignors.
+//!
+//! After a load a group resolves its regular expressions again, unless they were resolved at the
+//! version of the topics that the load found.
 
 mod answer;
 pub(crate) mod classic_member;
