@@ -1,5 +1,7 @@
 //! The numbers of a coordinator, for metrics: gauges of its groups as they are, and counters of the
 //! events since its load. A change updates them as it happens; reading them takes a copy.
+//!
+//! Tests and the simulator compare the gauges with a recount.
 
 use crate::payers::PayerNumber;
 use core::ops::Add;

@@ -10,6 +10,19 @@
 //!
 //! [`ControllerRequests`] is the other side, on every shard: it sends requests that only the
 //! controller decides, and limits the requests that wait there.
+//!
+//! The answer to a change of certificates waits while the certificate thread checks the resulting
+//! certificates (`certificates.rs`).
+//!
+//! `missing_topics.rs` creates the internal topics that streams groups lack. A group coordinator
+//! only names them; `shard/streams_groups.rs` checks that the client may create topics. The group
+//! finds the created topics in its next image. If a creation failed, the status in later answers
+//! says why.
+//!
+//! Deleted topics: shard 0 writes the deletion, then each shard writes tombstones for the offsets
+//! of its groups. Until all shards have reported that these are durable, the image notes the topic
+//! as deleted, in a record of its own, because the server may end in between. Every shard looks for
+//! offsets of noted topics when it starts.
 
 mod accepted;
 mod access;

@@ -8,6 +8,24 @@
 //!
 //! A record is visible (to a fetch, in an answer, in an offset) when its write is done: the high
 //! watermark of a partition is the end of its last completed write.
+//!
+//! A fetch answer does not contain its records. It refers to parts of files, which belong between
+//! its own bytes (`net/stream.rs`). Records of internal topics have another form in the log than in
+//! answers, so they are converted and copied, 256 KiB to an answer. Partitions that do not exist
+//! come at the end of an answer. Reads of committed records end at the first transaction whose
+//! outcome is not known. In partitions of internal topics, whose records the groups read
+//! (`groups/reads.rs`), they end at the last stable offset.
+//!
+//! If a batch cannot be read at startup, its readers get an error, and everything else is served.
+//! If the next batch cannot be found, the partition is offline (`offline.rs`). Shards report their
+//! offline partitions to one another, because Metadata shows them without a leader. A load rebuilds
+//! the transactions of a partition from its batches.
+//!
+//! `compaction.rs` passes three things to a pass: which records are stable, which transactions were
+//! aborted, and which batches are the last ones of their producers. A segment is opened as a file
+//! that must exist (`OpenMode::EXISTING`). If it is gone, only reads that need it fail. Reads for
+//! fetches and look-ups take at most 4 MiB at a time; further reads wait for their turn. This
+//! covers headers of batches, 4 KiB for each partition, and 32 KiB of records for look-ups by time.
 
 mod asked;
 mod batch;

@@ -18,6 +18,18 @@
 //! - An acknowledgement is answered, and a released record is acquired again, only when the record
 //!   of the change is flushed.
 //! - Only one request at a time reads a share partition, from its read to its acquisition.
+//!
+//! A ShareFetch reads whole batches into memory, because the bounds of all batches must be known
+//! before it is decided which ones are sent. While a flush is under way, changes of a share
+//! partition gather; they become one record after it.
+//!
+//! Group coordinators ask for share state by messages (`state_calls.rs`), even on their own shard;
+//! the leaders of the partitions answer 512 partitions in a turn (`state_answers.rs`). After each
+//! deletion of a topic, and at startup, `jobs.rs` scans in slices for states whose topic is not in
+//! the image. So a shard that missed a deletion catches up without a record of it.
+//!
+//! Dead letters (`letters/`) of at most 32 groups of a shard are sent at the same time. No letter
+//! is kept on disk: the share state says which records still need one.
 
 mod answers;
 mod changes;

@@ -21,6 +21,19 @@
 //! - A message that waits for a position leaves when that position is durable. Any other message
 //!   may be lost.
 //! - Letters to another shard are limited. Beyond the limits they are dropped.
+//!
+//! A message is addressed to a slot, but all partitions of a shard have one address, as they are
+//! loaded together (`cluster/view.rs`). Letters for another shard are one message for each turn.
+//! `shard/transactions.rs` passes letters within the shard on until none is left.
+//!
+//! Each load of a shard is a *life*. Its number only increases, as it follows from the number of
+//! starts in `meta.properties`. It is the epoch of the shard's coordinators and the session of its
+//! slots.
+//!
+//! A question of a partition or group (`questions.rs`) is sent once its coordinator knows the slot,
+//! and again after each load of the coordinator. It counts as lost after 30 s. A report waits for a
+//! sync of the partitions that have transactions; all reports of a load wait for the same sync. All
+//! syncs of a turn are one sync for each file.
 
 mod coordinators;
 mod copy;

@@ -10,6 +10,9 @@
 //! ([`endpoints`](endpoints)).
 //!
 //! `README.md` in this folder lists the differences from Kafka.
+//!
+//! A coordinator never creates topics. The output of a heartbeat names the internal topics that the
+//! group lacks (`Output::missing_topics`), and the caller creates them.
 
 mod answer;
 mod configured;
