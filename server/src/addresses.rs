@@ -1,5 +1,7 @@
 //! The addresses that shards listen on and the addresses that clients connect to, from the configs
 //! and the command line.
+//!
+//! `Address::of_shard` derives the addresses of all other shards from those of the first.
 
 use crate::config::{Address, Config, Listener, Served, ServedListener};
 use std::fs;

@@ -1,5 +1,8 @@
 //! The limits of a shard and their use, for metrics. A limit has the name of the key that sets it,
 //! else of its constant; refusals in the log show this name, too.
+//!
+//! Each part of a shard adds the use of its own limits, for metrics and for the log
+//! (`shard/limit_lines.rs`).
 
 use muster_counters::{Metric, Number, Value, Visitor, counters};
 

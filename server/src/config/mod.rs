@@ -5,6 +5,10 @@
 //! checks, DescribeConfigs, error messages. `value` has the types, `rules` the rules that involve
 //! several keys, `unserved` the keys of features that muster does not have, and `findings` the
 //! errors and warnings about a configuration.
+//!
+//! [`Config::read`] reads a file once and collects all findings. [`Config::served`] keeps the
+//! addresses that `addresses.rs` determines, so that DescribeConfigs of a broker shows its own
+//! listener.
 
 mod address;
 mod altered;

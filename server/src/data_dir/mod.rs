@@ -1,6 +1,16 @@
 //! The data directory: locked by one process, with a stamp of the facts that its contents depend
 //! on. The server makes a data directory only of a directory without traces of use, and refuses a
 //! data directory in which something is missing.
+//!
+//! The stamp names the log of each shard, and `KnownLog::check` (`shard/known_log.rs`) compares
+//! every log with it: at startup, when a shard is loaded again, when the number of shards changes,
+//! and in `muster log`. A clean stop ends with [`DataDir::record_ends`], on the main thread, when
+//! all shards have stopped. So the next startup knows the minimum length of each log. Between clean
+//! stops the snapshot beside a log shows it.
+//!
+//! Startup moves files of users' data that it does not need to `trash/`, and leaves unknown files
+//! alone. It deletes only temporary files, and what a deletion or a compaction had begun to delete.
+//! `docs/damage-and-recovery.md` is the operator's page.
 
 mod contents;
 mod error;

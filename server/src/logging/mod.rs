@@ -1,5 +1,9 @@
 //! The server's log. A thread writes the lines, which it gets over a bounded queue. So a slow or
 //! missing reader of the log can neither block a shard nor end it.
+//!
+//! Lines that do not fit or cannot be written are counted, and a later line reports their number.
+//! Lines that clients can cause at will first pass a [`Throttle`]. The end of the process waits up
+//! to a second for the last lines.
 
 mod name;
 mod queue;

@@ -7,6 +7,11 @@
 //! ([`own`](own), [`kafka`](kafka)), and text ([`family`](family)).
 //!
 //! HTTP is hostile input: connections and requests are limited in number, length and time.
+//!
+//! [`gather`](gather) keeps the numbers of the last minute for rates and quantiles. Threads of
+//! shards set their state (`ShardStates`) only when they start, fail and end. The simulator prints
+//! the sums of a run, and its test requires that each counter has counted. The server logs the sums
+//! at a clean stop, at the level `debug`.
 
 mod admin;
 #[cfg(test)]

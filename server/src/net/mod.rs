@@ -24,8 +24,8 @@
 //!   is authenticated. None of its requests is handled before ([`Clients::authenticator`]).
 //!
 //! A connection knows its listener, and so the addresses that its answers contain
-//! ([`Endpoints`](crate::cluster::Endpoints)). It also has an [`Access`](access::Access). Until its
-//! client is authenticated, `shard/stages.rs` passes its frames to `shard/authentication.rs`.
+//! ([`Endpoints`](crate::cluster::Endpoints)). It also has an `Access`. Until its client is
+//! authenticated, `shard/stages.rs` passes its frames to `shard/authentication.rs`.
 
 mod access;
 mod account;

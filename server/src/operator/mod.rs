@@ -5,6 +5,16 @@
 //! work there. The list of all groups with their lag is a [`Survey`](survey). Requests share the
 //! last survey; a new one is made if it is older than `admin.lag.interval.ms`. A single group is
 //! read on each request.
+//!
+//! A survey asks each shard page by page: first for the ends of partitions, then for groups with
+//! their commits (`Coordinator::survey`). It reduces these to a row for each group and to the
+//! partitions with the most lag. A group and the leader of its partition may be on different
+//! shards, but no shard asks another. Unloaded groups are read in place. An answer leaves a shard
+//! once the state of groups in it is durable. The page is `metrics/page/page.html`;
+//! `metrics/guard.rs` says which clients may ask.
+//!
+//! The slices of a reset (`shard/reset.rs`) write the tombstones of transactional ids, of groups,
+//! and of what shards share, in this order. A slice is answered once its tombstones are durable.
 
 mod api;
 mod backups;

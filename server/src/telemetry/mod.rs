@@ -10,6 +10,10 @@
 //! A subscription id is computed only from the subscriptions and the client. So a client may get
 //! its subscriptions from one shard and push to another, as in Kafka, and a shard that was loaded
 //! again need not remember its clients.
+//!
+//! A shard passes a push to the thread by `Command::Telemetry`, and holds the connection until the
+//! outcome comes (`Message::Pushed`). Each shard may have 256 pushes with 16 MiB on their way to
+//! the thread. The queue to the exporter, a second thread, is bounded.
 
 mod counters;
 mod exporter;

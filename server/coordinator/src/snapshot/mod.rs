@@ -11,8 +11,8 @@
 //! ([`archive`]); their checksum and structure are checked when they are read. The index has a
 //! format of its own ([`index`]), because rkyv would check all of it at each look-up.
 //!
-//! Code that may meet an unloaded group calls `Coordinator::load` or
-//! `load_offsets` first. A debug assertion checks this.
+//! Code that may meet an unloaded group calls `Coordinator::load` or `load_offsets` first. A debug
+//! assertion checks this.
 
 pub(crate) mod archive;
 pub(crate) mod index;
