@@ -1,6 +1,14 @@
 //! `muster-load` simulates thousands of group members against any Kafka-compatible cluster. It
 //! measures how long rebalances and commits take, and checks the coordinator's guarantees.
 //!
+//! ```text
+//! scenario -> Conductor -> Command -> driver (a core) -> Member -> request -> connection
+//!                 ^                                         ^                     |
+//!                 |                                         +------ answer -------+
+//!              Status <- measure <- merge <- CoreReport (events, samples)
+//!                           check, history
+//! ```
+//!
 //! The modules, in the order of a run:
 //!
 //! - [`scenario`] reads a scenario (groups, members, phases, loads, faults, thresholds) and
@@ -15,6 +23,9 @@
 //! - [`event`]s of all cores, in order of time, go to [`measure`] (rebalances, pauses, rates), to
 //!   [`check`] (the coordinator's guarantees) and to [`history`] (JSON lines);
 //! - [`report`] shows the results: live, as a table, JSON, CSV, a page, and runs side by side.
+//!
+//! The checks ([`check`]) share no code with muster's server: they see only the answers to members.
+//! Only the driver has sockets and clocks.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,7 @@
 //! The alarm of a core: the timer that wakes the core when its next request is due. If the alarm is
 //! late, so are the requests.
+//!
+//! All timers of a core use it, because those of the runtime are rounded to milliseconds.
 
 #[cfg(target_os = "linux")]
 pub(super) use self::exact::Alarm;

@@ -4,6 +4,11 @@
 //! `dump` and `verify` only read. `export` and `import` write directories of their own. `recover`
 //! repairs a directory on request. The exit status is 0 if all is well, 1 if something is damaged
 //! or not found (the output says what), and 2 if the command fails.
+//!
+//! Files are read and written directly. Damage is distinguished from the effects of a crash by the
+//! same recovery that runs at startup (`read_log`, `PartitionRecovery`). `shard_files.rs` skips
+//! damage, to show where it is and what follows it. An import writes records with `OfflineLog`,
+//! like a change of the number of shards.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

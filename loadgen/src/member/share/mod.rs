@@ -1,6 +1,9 @@
 //! A member of a share group (KIP-932). It learns its partitions from its heartbeats. With each of
 //! their leaders it has a share session, in which it acquires and acknowledges records. The order
 //! of requests is that of Kafka's `ShareConsumeRequestManager`: one at a time to each leader.
+//!
+//! A broker that is both the member's coordinator and a leader gets two connections, as from real
+//! clients. So a heartbeat does not wait for a fetch that waits for records.
 
 mod answers;
 mod membership;

@@ -12,6 +12,9 @@
 //! - [`output`]: the segment that is written.
 //! - [`rewrite`]: replaces damaged segments without reading them.
 //! - [`files`]: the files that are written, renamed and removed.
+//!
+//! Compaction is a part of `ShardLog::poll`, and works after the flush was submitted. Of
+//! transactions it keeps the committed records, and markers that a snapshot may need.
 
 mod files;
 mod notes;
