@@ -14,9 +14,9 @@
 //! - A stalled request counts until another request of its API is answered, even if its client has
 //!   given up: clients retry, and wait again.
 //!
-//! `Files::oldest_operation` has the start of each file operation; `net/looks.rs` checks the
-//! connections, and `shard/stalls.rs` leaves out requests that wait for something other than the
-//! shard. So a request costs nothing before it has waited for ten seconds.
+//! `Files::oldest_operation` returns the time since which the oldest file operation is under way.
+//! `net/looks.rs` checks the connections, and `shard/stalls.rs` leaves out requests that wait for
+//! something other than the shard. So a request costs nothing before it has waited for ten seconds.
 
 use muster_codec::{ApiKey, Role};
 use muster_counters::counters;

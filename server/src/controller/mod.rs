@@ -14,10 +14,10 @@
 //! The answer to a change of certificates waits while the certificate thread checks the resulting
 //! certificates (`certificates.rs`).
 //!
-//! `missing_topics.rs` creates the internal topics that streams groups lack. A group coordinator
-//! only names them; `shard/streams_groups.rs` checks that the client may create topics. The group
-//! finds the created topics in its next image. If a creation failed, the status in later answers
-//! says why.
+//! A group coordinator only names the internal topics that a streams group lacks.
+//! `shard/streams_groups.rs` checks that the client may create topics, and `missing_topics.rs`
+//! keeps the creations under way. The group finds the created topics in its next image. If a
+//! creation failed, the status in later answers says why.
 //!
 //! Deleted topics: shard 0 writes the deletion, then each shard writes tombstones for the offsets
 //! of its groups. Until all shards have reported that these are durable, the image notes the topic

@@ -16,9 +16,9 @@
 //! `apis/` has the list of the APIs with long requests, and a file for each.
 //!
 //! A long request is a list of groups, of topics, of configs, of resources with configs, of
-//! transactional ids, or of coordinators. It is split into short requests, one for each slice, and
-//! the elements of their answers are encoded as they come. Its connection is held meanwhile. Each
-//! group is answered once, as it is when its turn comes.
+//! transactional ids, or of coordinators, or a deletion of groups. It is split into short requests,
+//! one for each slice, and the elements of their answers are encoded as they come. Its connection
+//! is held meanwhile. Each group is answered once, as it is when its turn comes.
 //!
 //! A single item is not split: the description of one group (10,000 members: about 5 ms, an
 //! estimate), the offsets of one group (a million: 0.2 s), a page of DescribeTopicPartitions, an

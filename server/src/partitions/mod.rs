@@ -24,8 +24,9 @@
 //! `compaction.rs` passes three things to a pass: which records are stable, which transactions were
 //! aborted, and which batches are the last ones of their producers. A segment is opened as a file
 //! that must exist (`OpenMode::EXISTING`). If it is gone, only reads that need it fail. Reads for
-//! fetches and look-ups take at most 4 MiB at a time; further reads wait for their turn. This
-//! covers headers of batches, 4 KiB for each partition, and 32 KiB of records for look-ups by time.
+//! fetches and look-ups take at most 4 MiB at a time; further reads wait for their turn. This limit
+//! covers the reads of batch headers (4 KiB for each partition) and those of records for look-ups
+//! by time (32 KiB).
 
 mod asked;
 mod batch;

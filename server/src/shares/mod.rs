@@ -23,10 +23,10 @@
 //! before it is decided which ones are sent. While a flush is under way, changes of a share
 //! partition gather; they become one record after it.
 //!
-//! Group coordinators ask for share state by messages (`state_calls.rs`), even on their own shard;
-//! the leaders of the partitions answer 512 partitions in a turn (`state_answers.rs`). After each
-//! deletion of a topic, and at startup, `jobs.rs` scans in slices for states whose topic is not in
-//! the image. So a shard that missed a deletion catches up without a record of it.
+//! Group coordinators request share state from the leaders of the partitions (`state_calls.rs`),
+//! which answer 512 partitions in a turn (`state_answers.rs`). After each deletion of a topic, and
+//! at startup, `jobs.rs` scans in slices for states whose topic is not in the image. So a shard
+//! that missed a deletion catches up without a record of it.
 //!
 //! Dead letters (`letters/`) of at most 32 groups of a shard are sent at the same time. No letter
 //! is kept on disk: the share state says which records still need one.
