@@ -103,11 +103,18 @@ impl GroupLog {
         self.runtime.log_mut().begin_backup()
     }
 
-    /// Keeps requests to the leaders of partitions until the records before them are durable.
-    pub(super) fn keep_state_calls(&mut self, slot: Slot, calls: Vec<StateCall>) {
-        let position = self.position(slot);
+    /// Keeps requests to the leaders of partitions until the records before them are durable. As
+    /// answers do, those of this output, at the position `first`, wait for its last operation.
+    pub(super) fn keep_state_calls(
+        &mut self,
+        slot: Slot,
+        (first, last): (u64, u64),
+        calls: Vec<StateCall>,
+    ) {
         self.state_calls.extend(calls.into_iter().map(|mut it| {
-            it.visible_at = it.visible_at.min(position);
+            if it.visible_at == first {
+                it.visible_at = last;
+            }
             (slot, it)
         }));
     }

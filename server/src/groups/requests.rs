@@ -260,7 +260,7 @@ impl GroupLog {
         if failed {
             self.refused_calls.extend(output.state_calls.into_iter().map(|it| (slot, it)));
         } else {
-            self.keep_state_calls(slot, output.state_calls);
+            self.keep_state_calls(slot, (position, last), output.state_calls);
         }
         for mut answer in output.answers {
             if failed {
