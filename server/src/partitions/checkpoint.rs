@@ -5,10 +5,11 @@
 //! A new file is written beside the old one: some entries at a time, then the header. Then it is
 //! renamed; until then the old file stays valid. A full disk ends the attempt, not the server.
 
-use super::io::Job;
+use super::jobs::Job;
 use super::limits::POINTS_OF_A_WRITE;
 use super::partition::Partition;
-use super::partition_set::{PartitionId, Partitions};
+use super::partition_id::PartitionId;
+use super::partition_set::Partitions;
 use super::{Effects, layout};
 use muster_storage::limits::BLOCK_BYTES_MAX;
 use muster_storage::partition_log::{

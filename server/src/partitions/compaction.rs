@@ -1,13 +1,16 @@
 //! Compaction of the partitions of topics with `cleanup.policy=compact`: one partition at a time,
 //! the dirtiest first, in slices between requests (Kafka's `LogCleanerManager`).
 
-use super::io::Job;
+use super::jobs::Job;
 use super::partition::Partition;
 use super::{Effects, PartitionId, Partitions};
 use crate::clock::Times;
 use crate::config::{TopicConfig, topic_compaction};
+use muster_codec::Wall;
 use muster_storage::limits::COMPACTION_SLICE_BYTES;
-use muster_storage::partition_log::{Cleanable, Compacted, Compaction, CompactionEnd, Slice};
+use muster_storage::partition_log::{
+    Cleanable, Compacted, Compaction, CompactionEnd, CompactionRules, Slice,
+};
 use muster_storage::{CompactionConfig, FileDone, Pace, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, error, warn};
@@ -242,34 +245,6 @@ impl Partitions {
     }
 }
 
-/// The last stable offset that a power loss cannot move back: the markers of transactions below it
-/// are on stable storage.
-///
-/// To find it, a last stable offset is noted together with the end of the log. Once the log is
-/// durable up to this end, no power loss can move the noted offset back.
-#[derive(Debug, Default)]
-pub(super) struct DurablyStable {
-    reached: i64,
-    /// The noted end of the log, and the last stable offset at that time.
-    next: Option<(i64, i64)>,
-}
-
-impl DurablyStable {
-    /// The durably stable offset. Everything before `durable` is on stable storage; the log now
-    /// ends at `end`, and is stable up to `stable`.
-    pub(super) fn at(&mut self, durable: i64, end: i64, stable: i64) -> i64 {
-        if let Some((_, then)) = self.next.take_if(|(end, _)| *end <= durable) {
-            self.reached = self.reached.max(then);
-        }
-        if end <= durable {
-            self.reached = self.reached.max(stable);
-        } else if self.next.is_none() {
-            self.next = Some((end, stable));
-        }
-        self.reached
-    }
-}
-
 impl Partition {
     /// The durably stable offset (see [`DurablyStable`]), and the last stable offset.
     fn durably_stable(&mut self) -> (i64, i64) {
@@ -281,25 +256,29 @@ impl Partition {
         (self.durably_stable.at(durable, end, stable), stable)
     }
 
+    /// The inputs of a pass of compaction, apart from the log.
+    fn compaction_rules(
+        &self,
+        secret: u64,
+        config: &CompactionConfig,
+        wall: Wall,
+    ) -> CompactionRules {
+        let aborted = self.producers.transactions.aborted(0, i64::MAX);
+        let aborted = aborted.map(|it| (it.producer_id, it.first_offset..it.last_offset));
+        CompactionRules {
+            secret,
+            map_bytes: config.map_bytes,
+            now: wall.0,
+            delete_retention_ms: config.delete_retention_ms,
+            aborted: aborted.collect(),
+            producers: self.producers.last_batches(),
+        }
+    }
+
     /// The segments that may be compacted below an offset, if they are dirty enough.
     fn due(&self, stable: i64, wall: i64, config: &CompactionConfig) -> Option<Cleanable> {
         let cleanable = self.log.cleanable(stable, wall, config)?;
         let is_due = cleanable.is_overdue || cleanable.ratio > config.min_dirty_ratio;
         is_due.then_some(cleanable)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_stable_counts_when_the_end_of_then_is_durable() {
-        let mut stable = DurablyStable::default();
-        assert_eq!(stable.at(0, 100, 90), 0);
-        assert_eq!(stable.at(50, 200, 190), 0);
-        assert_eq!(stable.at(100, 300, 290), 90);
-        assert_eq!(stable.at(299, 400, 390), 90);
-        assert_eq!(stable.at(400, 400, 395), 395);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::limits::READ_BYTES_IN_FLIGHT_MAX;
 use super::partition::Partition;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::questions::OpenQuestion;
 use super::{Partitions, layout};
 use crate::limit_gauges::{Limit, LimitGauges};

@@ -1,7 +1,7 @@
 //! Dead letters of share groups, which are appended like a producer's batch with acks=all.
 
 use super::effects::LettersEnd;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::producers::Origin;
 use super::{Effects, Partitions};
 use muster_codec::{ErrorCode, Wall};

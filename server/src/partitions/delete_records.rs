@@ -1,6 +1,6 @@
 //! DeleteRecords and OffsetForLeaderEpoch: small requests on single partitions.
 
-use super::fetch::check_leader_epoch;
+use super::locate::check_leader_epoch;
 use super::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{

@@ -1,7 +1,7 @@
 //! DescribeLogDirs: the size of partitions.
 
 use super::Partitions;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use crate::cluster::{ClusterImage, Topic};
 use crate::topics::InternalTopic;
 use muster_codec::Str;

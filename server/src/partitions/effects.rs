@@ -1,6 +1,8 @@
 //! The context of a request to [`Partitions`](super::Partitions), and its effects.
 
-use super::{LogRead, OpenBySlot, PartitionId, Reader, RecordReadEnd};
+use super::log_read::LogRead;
+use super::partition_id::PartitionId;
+use super::reader::{Reader, RecordReadEnd};
 use crate::cluster::ClusterImage;
 use crate::config::ListenerIndex;
 use crate::limit_refusals::Refused;
@@ -8,7 +10,11 @@ use muster_codec::{ErrorCode, Response, Wall};
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
 use muster_storage::{FileOp, FileRange};
-use muster_transactions::message::{FromSlot, Question};
+use muster_transactions::message::{FromSlot, OpenIn, Question};
+use std::collections::BTreeMap;
+
+/// Open transactions, by the slots of their partitions.
+pub(crate) type OpenBySlot = BTreeMap<u32, Vec<OpenIn>>;
 
 /// The context of one request.
 #[derive(Clone, Copy)]

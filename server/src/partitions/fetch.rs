@@ -1,27 +1,23 @@
 //! Fetch: a request is checked, then read at once, or parked until enough bytes exist.
 
+use super::fetch_answers::{diverging_data, empty_data, error_data, unknown_data, unknown_topic};
+use super::isolation::ISOLATION_LEVELS;
 use super::limits::FETCH_PARTITIONS_MAX;
-use super::locate::Missing;
+use super::locate::{Missing, add_endpoint, check_leader_epoch};
 use super::partition::Bounds;
-use super::partition_set::PartitionId;
-use super::produce::add_endpoint;
+use super::partition_id::PartitionId;
 use super::reads::{Fetch, Want};
 use super::{Call, Effects, Partitions};
 use crate::cluster::Topic;
 use muster_codec::messages::{
-    DivergingEpoch, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
-    FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchableTopicResponse,
+    LeaderIdAndEpoch, PartitionData,
 };
 use muster_codec::{ApiKey, ErrorCode, Uuid};
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 
 /// The first version in which the replica is in a tagged field.
 const REPLICA_STATE_SINCE: i16 = 15;
-
-const READ_COMMITTED: i8 = 1;
-
-pub(crate) const ISOLATION_LEVELS: RangeInclusive<i8> = 0..=READ_COMMITTED;
 
 /// A partition as a client names it: topic name, topic id, partition.
 type Named<'r> = (&'r str, Uuid, i32);
@@ -193,16 +189,6 @@ fn last_asked<'r>(body: &'r FetchRequest<'_>) -> HashMap<Named<'r>, FetchPartiti
     asked.map(named).collect()
 }
 
-/// Checks the leader epoch of a request. The same shard leads a partition for as long as it exists,
-/// so its leader epoch is 0 (KIP-320).
-pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
-    match asked {
-        -1 | 0 => Ok(()),
-        1.. => Err(ErrorCode::UnknownLeaderEpoch),
-        _ => Err(ErrorCode::FencedLeaderEpoch),
-    }
-}
-
 fn find_topic<'i>(call: Call<'i>, asked: &FetchTopic<'_>) -> Option<&'i Topic> {
     if ApiKey::Fetch.has_topic_ids(call.version) {
         call.image.topic_by_id(asked.topic_id)
@@ -249,51 +235,4 @@ fn refuse_all(version: i16, body: &FetchRequest<'_>) -> FetchResponse<'static> {
 /// The broker that fetches as a follower; negative for a consumer.
 pub(crate) fn replica(version: i16, body: &FetchRequest<'_>) -> i32 {
     if version >= REPLICA_STATE_SINCE { body.replica_state.replica_id } else { body.replica_id }
-}
-
-/// The error for a topic that does not exist.
-pub(super) fn unknown_topic(version: i16) -> ErrorCode {
-    if ApiKey::Fetch.has_topic_ids(version) {
-        ErrorCode::UnknownTopicId
-    } else {
-        ErrorCode::UnknownTopicOrPartition
-    }
-}
-
-/// Whether a client wants records of transactions only once they are committed.
-pub(super) fn reads_committed(isolation_level: i8) -> bool {
-    isolation_level == READ_COMMITTED
-}
-
-/// The answer for a partition with an error, as Kafka makes it if a read of the log fails.
-pub(super) fn error_data(partition_index: i32, error: ErrorCode) -> PartitionData<'static> {
-    let error_code = error.code();
-    PartitionData {
-        partition_index,
-        error_code,
-        high_watermark: -1,
-        aborted_transactions: None,
-        ..empty_data()
-    }
-}
-
-fn diverging_data(partition_index: i32, bounds: Bounds) -> PartitionData<'static> {
-    PartitionData {
-        high_watermark: bounds.high_watermark,
-        last_stable_offset: bounds.stable,
-        log_start_offset: bounds.log_start,
-        diverging_epoch: DivergingEpoch { epoch: 0, end_offset: bounds.high_watermark },
-        ..error_data(partition_index, ErrorCode::None)
-    }
-}
-
-/// The answer for a partition that Kafka refuses before it reads the log: unlike the answer to a
-/// failed read, it has an empty list of aborted transactions.
-fn unknown_data(asked: &FetchPartition, error: ErrorCode) -> PartitionData<'static> {
-    let aborted_transactions = Some(Vec::new());
-    PartitionData { aborted_transactions, ..error_data(asked.partition, error) }
-}
-
-fn empty_data() -> PartitionData<'static> {
-    PartitionData { records: Some(Vec::new().into()), ..Default::default() }
 }

@@ -3,34 +3,15 @@
 //! read is requested in [`Effects::log_reads`](super::Effects) and answered by
 //! [`Partitions::log_read`].
 
-use super::io::Job;
+use super::jobs::Job;
+use super::log_read::LogBatches;
 use super::partition::{Bounds, Grown};
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::{Effects, FailedRead, Partitions};
 use crate::topics::InternalTopic;
 use muster_codec::ErrorCode;
-use muster_codec::messages::AbortedTransaction;
-use muster_storage::{FileToken, LogPartition};
+use muster_storage::FileToken;
 use std::collections::BTreeSet;
-
-/// A read of the shard's log, which `ShardLog::read_plan` plans under this token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogRead {
-    pub token: FileToken,
-    pub partition: LogPartition,
-    pub offset: i64,
-    pub max_bytes: usize,
-    /// The last stable offset, at which a read of committed records ends.
-    pub stable: Option<i64>,
-}
-
-/// The batches of a [`LogRead`].
-#[derive(Debug, Default)]
-pub struct LogBatches {
-    pub bytes: Vec<u8>,
-    /// The aborted transactions of these batches, for a read of committed records.
-    pub aborted: Vec<AbortedTransaction>,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct InternalPartition {
@@ -40,17 +21,6 @@ pub(super) struct InternalPartition {
     pub stable: i64,
     /// Fetches that wait for records.
     pub waiters: BTreeSet<u64>,
-}
-
-impl PartitionId {
-    /// The partition's place in the shard's log; None for a partition of a user topic.
-    pub(super) fn log_partition(self) -> Option<LogPartition> {
-        InternalTopic::of_id(self.topic).map(|topic| topic.log_partition(self.index as u32))
-    }
-
-    pub(super) fn is_internal(self) -> bool {
-        InternalTopic::of_id(self.topic).is_some()
-    }
 }
 
 /// The assumed minimum size of a record: a shard's log counts no bytes by partition.

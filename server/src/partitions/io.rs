@@ -3,107 +3,17 @@
 
 use super::Identity;
 use super::counters::PartitionCounters;
+use super::jobs::Job;
 use super::limits::{
     DECOMPRESSED_BYTES_MAX, PRODUCERS_MAX, READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX,
     UNWRITTEN_BYTES_MAX,
 };
-use super::partition_set::PartitionId;
-use super::record_reads::{Reader, RecordRead};
 use crate::config::Config;
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
 use hashbrown::HashMap;
-use muster_codec::messages::AbortedTransaction;
 use muster_fairness::{Address, Holders};
-use muster_storage::{
-    BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionFile, PartitionLog, Scrub, Suspect,
-    TimestampSearch,
-};
-use std::collections::VecDeque;
-
-/// The purpose of an operation, found by the operation's token. Writes of a log are not jobs: the
-/// log knows their purpose.
-#[derive(Debug)]
-pub(super) enum Job {
-    Find(Part, BatchSearch),
-    Lookup(Part, TimestampSearch),
-    /// Reads of records into memory: first of headers, then of batches.
-    FindRecords(RecordRead, BatchSearch),
-    ReadRecords {
-        reader: Reader,
-        id: PartitionId,
-        aborted: Vec<AbortedTransaction>,
-    },
-    /// A read of an internal topic, in the shard's own log.
-    Log(Part),
-    /// A sync of a partition up to this end (`flush.messages`, or a clean stop).
-    Flush(PartitionId, LogEnd),
-    /// A write of the recovery points.
-    Checkpoint,
-    /// An operation of the compaction of a partition.
-    Compact,
-    /// A read of a scrub.
-    Scrub,
-    /// A look at a file of a partition.
-    Look(PartitionId, PartitionFile),
-    /// A look at the file that a scrub is about to open.
-    LookForScrub(PartitionId, PartitionFile),
-}
-
-/// The part of a request that waits for a read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    /// The number of the fetch or look-up.
-    pub request: u64,
-    /// The index of the part's partition in `wants`.
-    pub want: usize,
-}
-
-/// The scrubs of partitions: see `scrub.rs`.
-#[derive(Debug, Default)]
-pub(super) struct Scrubber {
-    /// The time of the pass's next read. The rate of the pass does not limit reads of suspects.
-    pub next_at: i64,
-    /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The scrub
-    /// that was begun last continues first.
-    pub begun: Vec<Begun>,
-    /// Whether a read is under way.
-    pub is_waiting: bool,
-    /// The last segment that the pass has read, and the time when the pass began.
-    pub after: Option<(PartitionId, i64)>,
-    pub began: i64,
-    /// Places that a request or a compaction could not read.
-    pub suspects: VecDeque<(PartitionId, Suspect)>,
-    pub is_stopped: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Begun {
-    pub id: PartitionId,
-    pub scrub: Scrub,
-    /// Whether the scrub reads a suspect: a place that could not be read before. Such a scrub does
-    /// not wait for the time of the pass's next read.
-    pub is_urgent: bool,
-    /// Whether the file was looked at for the next read, and exists.
-    pub is_there: bool,
-}
-
-impl Begun {
-    pub(super) fn new(id: PartitionId, scrub: Scrub, is_urgent: bool) -> Self {
-        Self { id, scrub, is_urgent, is_there: false }
-    }
-}
-
-impl Scrubber {
-    pub(super) fn is_urgent(&self) -> bool {
-        !self.suspects.is_empty() || self.begun.last().is_some_and(|begun| begun.is_urgent)
-    }
-
-    /// Begins no further scrub or read, because the server stops.
-    pub(super) fn stop(&mut self) {
-        self.is_stopped = true;
-    }
-}
+use muster_storage::{FileOp, FileToken, OpenFiles, PartitionLog};
 
 /// The number in the tokens of jobs. A token of a log contains the log's number, which is never 0.
 const JOBS: u32 = 0;

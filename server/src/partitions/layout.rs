@@ -5,19 +5,12 @@
 //! its predecessor, even if the server ended before they were removed.
 //! [`PartitionLog`](muster_storage::PartitionLog) alone knows the files in a directory.
 
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use muster_codec::Uuid;
 use std::path::PathBuf;
 
 pub const TOPICS: &str = "topics";
 pub const RECOVERY_POINTS: &str = "recovery-points";
-
-impl PartitionId {
-    /// The name of the partition of a topic with this name, such as `orders-3`.
-    pub fn named(self, topic: &str) -> String {
-        format!("{topic}-{}", self.index)
-    }
-}
 
 pub fn directory(id: PartitionId) -> PathBuf {
     PathBuf::from(TOPICS).join(id.named(&id.topic.to_string()))

@@ -1,8 +1,9 @@
 //! ListOffsets: the first and last offset at once, an offset by time after a scan.
 
-use super::fetch::{ISOLATION_LEVELS, check_leader_epoch, reads_committed};
+use super::isolation::{ISOLATION_LEVELS, reads_committed};
+use super::locate::check_leader_epoch;
 use super::lookups::{Asker, Lookup, Target};
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{

@@ -5,7 +5,7 @@
 use super::Effects;
 use super::layout;
 use super::limits::{CUT_BYTES_KEPT_MAX, DAMAGED_LINES_MAX};
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::producers::{Origin, Producers, Sequenced, Stored};
 use crate::cluster::ClusterImage;
 use crate::directories::sync_name;

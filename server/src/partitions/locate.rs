@@ -1,6 +1,6 @@
 //! Whether this shard answers for a partition, and which shard does otherwise.
 
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::{Call, Partitions};
 use crate::cluster::{ClusterImage, Endpoint, Topic, leader};
 use muster_codec::ErrorCode;
@@ -104,4 +104,24 @@ impl Partitions {
 fn named<'i>(image: &'i ClusterImage, topic: &str, index: i32) -> Result<&'i Topic, ErrorCode> {
     let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
     topic.ok_or(ErrorCode::UnknownTopicOrPartition)
+}
+
+/// Checks the leader epoch of a request. The same shard leads a partition for as long as it exists,
+/// so its leader epoch is 0 (KIP-320).
+pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
+    match asked {
+        -1 | 0 => Ok(()),
+        1.. => Err(ErrorCode::UnknownLeaderEpoch),
+        _ => Err(ErrorCode::FencedLeaderEpoch),
+    }
+}
+
+/// Adds an endpoint unless the answer already has it.
+pub(super) fn add_endpoint(
+    endpoints: &mut Vec<NodeEndpoint<'static>>,
+    endpoint: NodeEndpoint<'static>,
+) {
+    if endpoints.iter().all(|known| known.node_id != endpoint.node_id) {
+        endpoints.push(endpoint);
+    }
 }

@@ -4,10 +4,11 @@
 //! takes no further batch. Reads continue: open files still have the records.
 
 use super::Effects;
-use super::io::Job;
-use super::offline::LostFile;
-use super::partition_set::{PartitionId, Partitions};
+use super::jobs::Job;
+use super::partition_id::PartitionId;
+use super::partition_set::Partitions;
 use muster_storage::{FileDone, FileOp, PartitionFile};
+use std::collections::BTreeMap;
 use tracing::{error, info};
 
 const PAUSE_MS: i64 = 1_000;
@@ -17,6 +18,39 @@ const LOOKS_MAX: usize = 32;
 
 /// The maximum number of partitions that are visited to find a file: some have none.
 const VISITS_MAX: usize = 256;
+
+/// The looks at files while partitions are served.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    pub next_at: i64,
+    /// The number of looks that have not ended: the disk may hang.
+    pub under_way: usize,
+    /// The last file that was looked at in the present round over all files.
+    pub after: Option<(PartitionId, i64)>,
+    /// The files that are lost, by the base offsets of their segments.
+    pub lost: BTreeMap<(PartitionId, i64), LostFile>,
+}
+
+#[derive(Debug)]
+pub(super) struct LostFile {
+    /// A description of the file and of the problem.
+    pub what: String,
+    /// Whether a write or a sync did not find the file. If so, the file lacks this write even when
+    /// it is back.
+    pub lacks_writes: bool,
+}
+
+impl Looks {
+    /// The number of lost files.
+    pub(super) fn lost(&self) -> usize {
+        self.lost.len()
+    }
+
+    /// Forgets the lost files of a removed partition.
+    pub(super) fn forget(&mut self, id: PartitionId) {
+        self.lost.retain(|(of, _), _| *of != id);
+    }
+}
 
 impl Partitions {
     /// A description of the lost files: their number, and the first of them.

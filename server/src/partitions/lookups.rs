@@ -1,9 +1,9 @@
 //! Offsets by time: the log returns the place to read, and whether to read further. Reads are
 //! small; as many run at a time as the read budget allows.
 
-use super::io::{Job, Part};
-use super::partition_set::PartitionId;
-use super::record_reads::{Reader, RecordReadEnd};
+use super::jobs::{Job, Part};
+use super::partition_id::PartitionId;
+use super::reader::{Reader, RecordReadEnd};
 use super::{Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};

@@ -5,8 +5,9 @@
 
 use super::Effects;
 use super::batch::Refusal;
-use super::offline::LostFile;
-use super::partition_set::{PartitionId, Partitions};
+use super::looks::LostFile;
+use super::partition_id::PartitionId;
+use super::partition_set::Partitions;
 use super::produce::PendingProduce;
 use super::produce_answers::{failed, place_of};
 use muster_codec::{ErrorCode, Response};

@@ -2,7 +2,7 @@
 //! partition that it names. Like a produce, it is answered when all markers are written.
 
 use super::limits::MARKERS_OF_A_REQUEST_MAX;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::produce::PendingProduce;
 use super::{Call, Effects, Partitions};
 use crate::topics::InternalTopic;

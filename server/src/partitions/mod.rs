@@ -37,27 +37,35 @@ mod dead_letters;
 mod delete_records;
 mod describe_log_dirs;
 mod describe_producers;
+mod durably_stable;
 mod effects;
 mod fetch;
+mod fetch_answers;
 mod fetches;
+mod identity;
 mod internal_topics;
 mod io;
+mod isolation;
+mod jobs;
 pub mod layout;
 mod limits;
 mod list_offsets;
 mod load;
 mod locate;
+mod log_read;
 mod looks;
 mod lookups;
 mod lost_writes;
 mod markers;
 mod offline;
 mod partition;
+mod partition_id;
 mod partition_set;
 mod produce;
 mod produce_answers;
 mod producers;
 mod questions;
+mod reader;
 mod reads;
 mod record_reads;
 mod rounds;
@@ -68,12 +76,13 @@ mod transactions;
 pub(crate) use batch::is_transactional;
 #[cfg(test)]
 pub(crate) use counters::{PartitionCounters, PartitionGauges};
-pub(crate) use effects::LettersEnd;
 pub use effects::{Call, Effects, FailedRead, Outcome, Reply};
-pub(crate) use fetch::{FULL_SESSION_EPOCHS, ISOLATION_LEVELS, replica};
+pub(crate) use effects::{LettersEnd, OpenBySlot};
+pub(crate) use fetch::{FULL_SESSION_EPOCHS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
+pub use identity::Identity;
 pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
-pub use internal_topics::{LogBatches, LogRead};
+pub(crate) use isolation::ISOLATION_LEVELS;
 pub(crate) use layout::parse_directory;
 pub(crate) use limits::{
     DECOMPRESSED_BYTES_MAX, READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX,
@@ -82,11 +91,12 @@ pub use load::{
     CUT_EXTENSION, RecoveryPoints, Repair, SegmentOnDisk, partition_files, recovered, recovered_if,
     recovery_points,
 };
+pub use log_read::{LogBatches, LogRead};
 pub use markers::OffsetTransactions;
 pub(crate) use partition::Bounds;
-pub use partition_set::{Identity, PartitionId, Partitions};
-pub(crate) use record_reads::{Reader, RecordRead, RecordReadEnd};
-pub(crate) use rounds::OpenBySlot;
+pub use partition_id::PartitionId;
+pub use partition_set::Partitions;
+pub(crate) use reader::{Reader, RecordRead, RecordReadEnd};
 
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,11 @@
 //! requests for a broker's failed log directory. All other partitions are served.
 
 use super::layout;
-use super::partition_set::{PartitionId, Partitions};
+use super::partition_id::PartitionId;
+use super::partition_set::Partitions;
 use super::{Effects, load};
 use crate::cluster::{OfflineList, Topic};
 use muster_storage::{PartitionError, RecoveryPoint};
-use std::collections::BTreeMap;
 use std::path::Path;
 use tracing::error;
 
@@ -16,39 +16,6 @@ use tracing::error;
 pub(super) struct Offline {
     /// The recovery point, which stays in the file of recovery points.
     pub point: Option<RecoveryPoint>,
-}
-
-/// The looks at files while partitions are served: see `looks.rs`.
-#[derive(Debug, Default)]
-pub(super) struct Looks {
-    pub next_at: i64,
-    /// The number of looks that have not ended: the disk may hang.
-    pub under_way: usize,
-    /// The last file that was looked at in the present round over all files.
-    pub after: Option<(PartitionId, i64)>,
-    /// The files that are lost, by the base offsets of their segments.
-    pub lost: BTreeMap<(PartitionId, i64), LostFile>,
-}
-
-#[derive(Debug)]
-pub(super) struct LostFile {
-    /// A description of the file and of the problem.
-    pub what: String,
-    /// Whether a write or a sync did not find the file. If so, the file lacks this write even when
-    /// it is back.
-    pub lacks_writes: bool,
-}
-
-impl Looks {
-    /// The number of lost files.
-    pub(super) fn lost(&self) -> usize {
-        self.lost.len()
-    }
-
-    /// Forgets the lost files of a removed partition.
-    pub(super) fn forget(&mut self, id: PartitionId) {
-        self.lost.retain(|(of, _), _| *of != id);
-    }
 }
 
 impl Partitions {

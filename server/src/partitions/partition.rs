@@ -1,10 +1,11 @@
 //! One partition: its log, its producers, and the requests that wait for it.
 
 use super::batch::{self, Refusal};
-use super::compaction::DurablyStable;
-use super::io::{Io, Job};
+use super::durably_stable::DurablyStable;
+use super::io::Io;
+use super::jobs::Job;
 use super::load::Found;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::producers::{Origin, Producers, Sequenced, Stored, Verdict};
 use super::transactions::Stable;
 use super::{Effects, layout};
@@ -15,8 +16,7 @@ use muster_codec::messages::AbortedTransaction;
 use muster_codec::record_batch::{EndTxnMarker, TimestampType, set_max_timestamp};
 use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
-use muster_storage::partition_log::CompactionRules;
-use muster_storage::{AppendError, CompactionConfig};
+use muster_storage::AppendError;
 use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace, RecoveryPoint};
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{Aborted, Append, End};
@@ -410,25 +410,6 @@ impl Partition {
             first_offset: it.first_offset,
         };
         aborted.map(answer).collect()
-    }
-
-    /// The inputs of a pass of compaction, apart from the log.
-    pub(super) fn compaction_rules(
-        &self,
-        secret: u64,
-        config: &CompactionConfig,
-        wall: Wall,
-    ) -> CompactionRules {
-        let aborted = self.producers.transactions.aborted(0, i64::MAX);
-        let aborted = aborted.map(|it| (it.producer_id, it.first_offset..it.last_offset));
-        CompactionRules {
-            secret,
-            map_bytes: config.map_bytes,
-            now: wall.0,
-            delete_retention_ms: config.delete_retention_ms,
-            aborted: aborted.collect(),
-            producers: self.producers.last_batches(),
-        }
     }
 
     /// Removes records that the topic's retention does not keep.

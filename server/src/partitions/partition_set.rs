@@ -3,22 +3,26 @@
 use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::fetches::Fetches;
+use super::identity::Identity;
 use super::internal_topics::InternalPartition;
-use super::io::{Io, Job, Scrubber};
+use super::io::Io;
+use super::jobs::Job;
 use super::load::{self, Found};
 use super::locate::Withheld;
+use super::looks::Looks;
 use super::lookups::Lookup;
-use super::offline::{Looks, Offline};
+use super::offline::Offline;
 use super::partition::{Bounds, Partition};
+use super::partition_id::PartitionId;
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
-use super::record_reads::RecordRead;
+use super::reader::RecordRead;
 use super::rounds::Rounds;
+use super::scrub::Scrubber;
 use super::{Effects, FailedRead, layout};
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
-use crate::disk_space::DiskSpace;
 use crate::placement::Placement;
 use hashbrown::HashMap;
 use muster_codec::{Uuid, Wall};
@@ -27,34 +31,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
-
-/// The shard, and the ranges of file ids, tokens and numbers that are reserved for its partitions.
-#[derive(Debug, Clone)]
-pub struct Identity {
-    pub shard: u32,
-    pub placement: Placement,
-    /// The addresses of the shards, which are sent to clients that ask the wrong shard.
-    pub endpoints: Endpoints,
-    /// The first of the file ids of partitions; there are `open_files_max` of them.
-    pub first_file: FileId,
-    pub open_files_max: u32,
-    /// The top byte of the partitions' tokens.
-    pub token_tag: u8,
-    /// The numbers of producers' requests are greater than this.
-    pub first_number: u64,
-    /// The key of the hashes of record keys in compaction. It is random, so that clients cannot
-    /// choose record keys whose hashes collide.
-    pub secret: u64,
-    /// The free space of the disk. While it is short, batches of producers are refused.
-    pub space: DiskSpace,
-}
-
-/// A partition, with the id of its topic: a topic that is created again has other partitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PartitionId {
-    pub topic: Uuid,
-    pub index: i32,
-}
 
 /// All partitions of user topics that one shard leads.
 #[derive(Debug)]

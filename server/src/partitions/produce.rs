@@ -1,9 +1,9 @@
 //! Produce: appends the batches of a request to their partitions, and answers when all are written.
 
 use super::batch::{self, Refusal, ZSTD_SINCE};
-use super::locate::Missing;
+use super::locate::{Missing, add_endpoint};
 use super::partition::Appended;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::produce_answers::{failed, knows_log_start, place_of, unanswered};
 use super::producers::Origin;
 use super::questions::AskedBatch;
@@ -438,16 +438,6 @@ fn put_invalid(topic: &mut TopicProduceResponse<'static>, invalid: &Invalid) {
         if let Some(answer) = invalid.get(&place) {
             *partition = answer.clone();
         }
-    }
-}
-
-/// Adds an endpoint unless the answer already has it.
-pub(super) fn add_endpoint(
-    endpoints: &mut Vec<NodeEndpoint<'static>>,
-    endpoint: NodeEndpoint<'static>,
-) {
-    if endpoints.iter().all(|known| known.node_id != endpoint.node_id) {
-        endpoints.push(endpoint);
     }
 }
 

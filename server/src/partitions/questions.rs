@@ -3,7 +3,7 @@
 
 use super::batch::Refusal;
 use super::partition::Appended;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::producers::{Origin, Sequenced};
 use super::{Call, Effects, Partitions};
 use crate::cluster::transaction_slot;

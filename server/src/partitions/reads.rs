@@ -1,11 +1,13 @@
 //! A fetch in progress: parked until enough bytes exist, read, answered.
 
-use super::fetch::{error_data, reads_committed, unknown_topic};
-use super::internal_topics::{InternalPartition, LogRead};
-use super::io::{Job, Part};
+use super::fetch_answers::{error_data, unknown_topic};
+use super::internal_topics::InternalPartition;
+use super::isolation::reads_committed;
+use super::jobs::{Job, Part};
 use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, INTERNAL_RECORDS_BYTES_MAX};
+use super::log_read::LogRead;
 use super::partition::{Bounds, Grown, Partition};
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::{Call, Effects, Partitions};
 use crate::limit_refusals::refused_wait_ms;
 use muster_codec::messages::{

@@ -2,9 +2,9 @@
 //! after a decision, and the end of transactions that a crash left open. Work that needs the disk
 //! is a *round*. A round ends with a message when all of its partitions are done.
 
-use super::effects::LettersEnd;
+use super::effects::{LettersEnd, OpenBySlot};
 use super::partition::Partition;
-use super::partition_set::PartitionId;
+use super::partition_id::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::transaction_slot;
 use muster_codec::records::OFFSETS_TOPIC;
@@ -18,9 +18,6 @@ use std::ops::Bound;
 
 /// The maximum number of syncs under way. Each may take a descriptor in addition to the open files.
 const SYNCS_AT_ONCE: usize = 64;
-
-/// Open transactions, by the slots of their partitions.
-pub(crate) type OpenBySlot = BTreeMap<u32, Vec<OpenIn>>;
 
 /// The work under way for coordinators.
 #[derive(Debug, Default)]

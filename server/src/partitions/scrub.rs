@@ -6,11 +6,12 @@
 //! Bytes in the page cache are read from there. If the disk has other bytes, this shows only once
 //! the cached bytes have been dropped.
 
-use super::io::{Begun, Job, Scrubber};
+use super::jobs::Job;
 use super::limits::SUSPECTS_MAX;
 use super::load::report_part;
 use super::{Effects, PartitionId, Partitions, layout};
-use muster_storage::{FileDone, FileOp, PartitionFile, Suspect};
+use muster_storage::{FileDone, FileOp, PartitionFile, Scrub, Suspect};
+use std::collections::VecDeque;
 
 /// The minimum pause between two passes over all partitions. If the last pass took longer, the
 /// pause is as long as the pass.
@@ -18,6 +19,52 @@ const REST_MS: i64 = 1_000;
 
 /// The maximum number of partitions that are visited to find a segment: some have none.
 const VISITS_MAX: usize = 256;
+
+/// The scrubs of partitions.
+#[derive(Debug, Default)]
+pub(super) struct Scrubber {
+    /// The time of the pass's next read. The rate of the pass does not limit reads of suspects.
+    pub next_at: i64,
+    /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The scrub
+    /// that was begun last continues first.
+    pub begun: Vec<Begun>,
+    /// Whether a read is under way.
+    pub is_waiting: bool,
+    /// The last segment that the pass has read, and the time when the pass began.
+    pub after: Option<(PartitionId, i64)>,
+    pub began: i64,
+    /// Places that a request or a compaction could not read.
+    pub suspects: VecDeque<(PartitionId, Suspect)>,
+    pub is_stopped: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub id: PartitionId,
+    pub scrub: Scrub,
+    /// Whether the scrub reads a suspect: a place that could not be read before. Such a scrub does
+    /// not wait for the time of the pass's next read.
+    pub is_urgent: bool,
+    /// Whether the file was looked at for the next read, and exists.
+    pub is_there: bool,
+}
+
+impl Begun {
+    pub(super) fn new(id: PartitionId, scrub: Scrub, is_urgent: bool) -> Self {
+        Self { id, scrub, is_urgent, is_there: false }
+    }
+}
+
+impl Scrubber {
+    pub(super) fn is_urgent(&self) -> bool {
+        !self.suspects.is_empty() || self.begun.last().is_some_and(|begun| begun.is_urgent)
+    }
+
+    /// Begins no further scrub or read, because the server stops.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+}
 
 impl Partitions {
     /// Notes a place that could not be read: it is scrubbed next.

@@ -2,7 +2,7 @@
 //! log has lost records, and share state must durably forget these records first. Transactions in
 //! this partition are reported, too.
 
-use super::super::partition_set::PartitionId;
+use super::super::partition_id::PartitionId;
 use super::super::{Effects, UNWRITTEN_BYTES_MAX};
 use super::offline::{ENDED, both, mark, report, sync};
 use super::support::*;
