@@ -107,7 +107,7 @@ impl Partitions {
             return self.checkpoint_on(out);
         }
         self.checkpoint.writing = None;
-        self.io.files.close(FILE, &mut out.ops);
+        self.disk.files.close(FILE, &mut out.ops);
         let [path, aside] = layout::recovery_points(self.shard());
         out.ops.push(if has_space {
             FileOp::Rename { token: None, from: aside, to: path }
@@ -133,10 +133,10 @@ impl Partitions {
             (0, writing.writer.header())
         });
         let [_, aside] = layout::recovery_points(self.shard());
-        let (token, ops) = (self.io.token(), &mut out.ops);
-        let file = self.io.files.open(FILE, OpenMode::ASIDE, || aside, ops);
+        let (token, ops) = (self.disk.token(), &mut out.ops);
+        let file = self.disk.files.open(FILE, OpenMode::ASIDE, || aside, ops);
         ops.push(FileOp::Write { token, file, offset, data });
-        self.io.begin(token, Job::Checkpoint, ops);
+        self.disk.begin(token, Job::Checkpoint, ops);
         self.checkpoint.writing = Some(writing);
     }
 

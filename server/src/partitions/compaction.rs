@@ -81,7 +81,7 @@ impl Partitions {
         if self.compactor.running.is_none() && !self.begin_if_due(times, out) {
             return;
         }
-        let grown = self.io.counters.appended_bytes;
+        let grown = self.disk.counters.appended_bytes;
         if self.compactor.pace.allows(now, grown) {
             self.compactor.pace.sliced(now, grown);
             self.compact_slice(now, out);
@@ -99,8 +99,8 @@ impl Partitions {
     fn compact_slice(&mut self, now: i64, out: &mut Effects) {
         let Some(mut running) = self.compactor.running.take() else { return };
         let Some(partition) = self.partitions.get_mut(&running.id) else { return };
-        let token = self.io.token();
-        let (files, ops) = (&mut self.io.files, &mut out.ops);
+        let token = self.disk.token();
+        let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let slice = partition.log.compact(&mut running.compaction, token, files, ops);
         partition.producers.transactions.forget_aborted(&running.compaction.take_dropped_markers());
         match slice {
@@ -109,7 +109,7 @@ impl Partitions {
                 self.compactor.pace.pay(now, overrun, SLICE_BYTES_PER_SECOND);
             }
             Slice::Wait { bytes } => {
-                self.io.begin(token, Job::Compact, &out.ops);
+                self.disk.begin(token, Job::Compact, &out.ops);
                 running.is_waiting = true;
                 let rate = running.config.io_bytes_per_second;
                 self.compactor.pace.pay(now, bytes, rate);
@@ -172,7 +172,7 @@ impl Partitions {
     }
 
     fn count_compaction(&mut self, compacted: &Compacted, took_ms: i64) {
-        let counters = &mut self.io.counters;
+        let counters = &mut self.disk.counters;
         counters.compactions += 1;
         counters.compaction_read_bytes += compacted.bytes_read;
         counters.compaction_written_bytes += compacted.bytes_written;
@@ -223,7 +223,7 @@ impl Partitions {
         if let Some(partition) = unsynced.and_then(|id| self.partitions.get_mut(&id))
             && partition.may_be_unsynced()
         {
-            partition.sync(&mut self.io, out);
+            partition.sync(&mut self.disk, out);
         }
         best.is_some_and(|(id, cleanable)| self.begin_compaction(id, &cleanable, times))
     }

@@ -84,7 +84,7 @@ impl Partitions {
             held_parts: self.holds() as u64,
             lost_files: self.looks.lost() as u64,
         };
-        vec![Box::new(self.io.counters), Box::new(gauges)]
+        vec![Box::new(self.disk.counters), Box::new(gauges)]
     }
 
     /// The difference between the accounts of addresses and a recount of what they count: 0 unless
@@ -93,8 +93,8 @@ impl Partitions {
         let asked: usize = self.questions.values().map(OpenQuestion::bytes).sum();
         let unwritten: usize = self.partitions.values().map(Partition::unwritten_bytes).sum();
         let producers: usize = self.partitions.values().map(|it| it.producers.len()).sum();
-        self.io.unwritten_bytes().abs_diff(asked + unwritten)
-            + self.io.producers.total().abs_diff(producers)
+        self.disk.unwritten_bytes().abs_diff(asked + unwritten)
+            + self.disk.producers.total().abs_diff(producers)
             + self.fetches.miscounted_shares()
     }
 
@@ -143,7 +143,7 @@ impl Partitions {
 
     /// Adds the use of the limits of partitions.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
-        let io = &self.io;
+        let io = &self.disk;
         gauges.set(Limit::UnwrittenBytes, io.unwritten_bytes(), io.unwritten_max);
         gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
         gauges.set(Limit::Producers, io.producers.total(), io.producers_max);

@@ -18,10 +18,10 @@ impl Partitions {
         out: &mut Effects,
     ) {
         if self.identity.space.is_short() {
-            self.io.counters.refused_batches += 1;
+            self.disk.counters.refused_batches += 1;
             return out.letters.push((number, LettersEnd::NoSpace));
         }
-        self.io.begin_request();
+        self.disk.begin_request();
         let round = self.next_round();
         match self.append_letters_to(Origin { wall, address }, letters, round, out) {
             Ok(waits) => self.letters_round(round, waits, number, out),
@@ -48,12 +48,12 @@ impl Partitions {
             let is_unknown = missing.error == ErrorCode::UnknownTopicOrPartition;
             if is_unknown { later } else { missing.error }
         })?;
-        if let Err(refused) = self.io.fits_write_budget(origin.address, batch.len()) {
+        if let Err(refused) = self.disk.fits_write_budget(origin.address, batch.len()) {
             out.refused.push(refused);
             return Err(ErrorCode::RequestTimedOut);
         }
         let partition = self.partitions.get_mut(&id).ok_or(later)?;
-        let appended = partition.append(origin, batch, None, &mut self.io, out);
+        let appended = partition.append(origin, batch, None, &mut self.disk, out);
         let appended = appended.map_err(|refusal| refusal.error)?;
         Ok(partition.await_write(&appended, round))
     }

@@ -69,7 +69,7 @@ impl Partitions {
         let high_watermark = partition.log.high_watermark();
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
         let deleted =
-            partition.log.delete_records(offset, call.wall.0, &mut self.io.files, &mut out.ops);
+            partition.log.delete_records(offset, call.wall.0, &mut self.disk.files, &mut out.ops);
         partition.producers.transactions.log_starts_at(partition.log.log_start_offset());
         // The recovery points contain the log start, too.
         self.checkpoint.advanced();

@@ -72,7 +72,7 @@ impl Partitions {
         batches: Result<LogBatches, String>,
         out: &mut Effects,
     ) {
-        let Some(Job::Log(part)) = self.io.end(token) else { return };
+        let Some(Job::Log(part)) = self.disk.end(token) else { return };
         if let Some(fetch) = self.fetches.get_mut(part.request) {
             let of = Some(fetch.wanted(part));
             match batches {
@@ -82,7 +82,7 @@ impl Partitions {
                     data.aborted_transactions = Some(aborted);
                 }
                 Err(reason) => {
-                    self.io.counters.failed_reads += 1;
+                    self.disk.counters.failed_reads += 1;
                     out.failed_reads.push(FailedRead { of, reason });
                     fetch.wants[part.want].failed = Some(ErrorCode::KafkaStorageError);
                 }

@@ -66,7 +66,7 @@ impl Partitions {
             known.lacks_writes |= file.lacks_writes;
             return false;
         }
-        self.io.counters.files_lost += 1;
+        self.disk.counters.files_lost += 1;
         self.looks.lost.insert(place, file);
         true
     }
@@ -111,7 +111,7 @@ impl Partitions {
     pub(super) fn look_at_active(&mut self, ids: &[PartitionId], out: &mut Effects) {
         for id in ids.iter().filter(|_| self.has_looks()).collect::<Vec<_>>() {
             let log = self.partitions.get(id).map(|partition| &partition.log);
-            let file = log.and_then(|log| log.file_from(log.active_segment(), &self.io.files));
+            let file = log.and_then(|log| log.file_from(log.active_segment(), &self.disk.files));
             file.into_iter().for_each(|file| self.look_at(*id, file, out));
         }
     }
@@ -168,9 +168,9 @@ impl Partitions {
     }
 
     fn look_at(&mut self, id: PartitionId, of: PartitionFile, out: &mut Effects) {
-        let (token, path, file) = (self.io.token(), of.path.clone(), of.file);
+        let (token, path, file) = (self.disk.token(), of.path.clone(), of.file);
         out.ops.push(FileOp::Look { token, path, file });
-        self.io.begin(token, Job::Look(id, of), &out.ops);
+        self.disk.begin(token, Job::Look(id, of), &out.ops);
         self.looks.under_way += 1;
     }
 
@@ -187,7 +187,7 @@ impl Partitions {
             _ => 0,
         };
         for (id, partition) in rest.take(VISITS_MAX) {
-            if let Some(file) = partition.log.file_from(from(*id), &self.io.files) {
+            if let Some(file) = partition.log.file_from(from(*id), &self.disk.files) {
                 self.looks.after = Some((*id, file.base_offset));
                 return Some((*id, file));
             }

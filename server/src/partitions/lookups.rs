@@ -100,7 +100,7 @@ impl Partitions {
     /// Begins searches until the read budget is used up. Answers when all searches have ended.
     pub(super) fn continue_lookup(&mut self, id: u64, out: &mut Effects) {
         let Some(mut lookup) = self.lookups.remove(&id) else { return };
-        while lookup.next < lookup.wants.len() && self.io.has_read_budget() {
+        while lookup.next < lookup.wants.len() && self.disk.has_read_budget() {
             let part = Part { request: id, want: lookup.next };
             lookup.next += 1;
             let search = self.search(&lookup.wants[part.want]);
@@ -135,11 +135,11 @@ impl Partitions {
         out: &mut Effects,
     ) -> bool {
         let Some(partition) = self.partitions.get(&id) else { return false };
-        let token = self.io.token();
-        let (files, ops) = (&mut self.io.files, &mut out.ops);
+        let token = self.disk.token();
+        let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let reads = partition.log.search_read(&mut search, token, files, ops);
         if reads {
-            self.io.begin(token, Job::Lookup(part, search), &out.ops);
+            self.disk.begin(token, Job::Lookup(part, search), &out.ops);
         }
         reads
     }

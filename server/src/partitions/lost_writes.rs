@@ -28,7 +28,7 @@ impl Partitions {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let (is_first, LostWrite { segment, from }) =
             (!partition.has_lost_writes, lost(&partition.log));
-        let waiting = partition.lost_write(from, &mut self.io);
+        let waiting = partition.lost_write(from, &mut self.disk);
         let file = LostFile { what: reason.to_owned(), lacks_writes: true };
         let is_new = self.note_lost((id, segment), file);
         if is_first || is_new {

@@ -122,7 +122,8 @@ impl Partitions {
         number: u64,
         out: &mut Effects,
     ) -> Result<bool, ErrorCode> {
-        let has_budget = self.io.fits_write_budget(Address::default(), MARKER_BATCH_BYTES).is_ok();
+        let has_budget =
+            self.disk.fits_write_budget(Address::default(), MARKER_BATCH_BYTES).is_ok();
         let partition = self.partitions.get_mut(&id);
         let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         match partition.producers.transactions.may_mark(end, stamp) {
@@ -131,7 +132,7 @@ impl Partitions {
             Marking::Write if !has_budget => return Err(ErrorCode::RequestTimedOut),
             Marking::Write => {}
         }
-        let marked = partition.mark(wall, end, stamp, &mut self.io, out);
+        let marked = partition.mark(wall, end, stamp, &mut self.disk, out);
         let marked = marked.map_err(|refusal| refusal.error)?;
         Ok(partition.await_write(&marked, number))
     }

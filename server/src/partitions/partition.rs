@@ -1,8 +1,8 @@
 //! One partition: its log, its producers, and the requests that wait for it.
 
 use super::batch::{self, Refusal};
+use super::disk::Disk;
 use super::durably_stable::DurablyStable;
-use super::io::Io;
 use super::jobs::Job;
 use super::load::Found;
 use super::partition_id::PartitionId;
@@ -103,22 +103,22 @@ impl Partition {
         config: TopicConfig,
         found: Option<Found>,
         wall: Wall,
-        io: &mut Io,
+        disk: &mut Disk,
         out: &mut Effects,
     ) -> Self {
-        let (number, token_tag) = (io.number_log(), io.token_tag());
+        let (number, token_tag) = (disk.number_log(), disk.token_tag());
         let place = PartitionPlace { dir: layout::directory(id), number, token_tag };
         let obeyed = log_config(&config);
         let (log, mut producers) = match found {
             None => (PartitionLog::create(place, obeyed, wall.0), Producers::default()),
             Some(Found { recovered, start_offset, producers }) => {
-                let (files, ops) = (&mut io.files, &mut out.ops);
+                let (files, ops) = (&mut disk.files, &mut out.ops);
                 let log =
                     PartitionLog::open(place, obeyed, wall.0, recovered, &start_offset, files, ops);
                 (log, producers)
             }
         };
-        io.producers.take(Address::default(), producers.len());
+        disk.producers.take(Address::default(), producers.len());
         producers.transactions.high_watermark_is(log.high_watermark());
         producers.transactions.log_starts_at(log.log_start_offset());
         let synced = log.recovery_point().map_or(0, |point| point.end.offset);
@@ -169,14 +169,14 @@ impl Partition {
         origin: Origin,
         bytes: &[u8],
         admitted: Option<Stamp>,
-        io: &mut Io,
+        disk: &mut Disk,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
         if self.is_lost || self.has_lost_writes {
             return Err(Refusal::of(ErrorCode::KafkaStorageError));
         }
         let wall = origin.wall;
-        let batch = batch::check(bytes, &self.config, wall, &mut io.decompressed_left)?;
+        let batch = batch::check(bytes, &self.config, wall, &mut disk.decompressed_left)?;
         let sequenced = Sequenced::of(&batch.header);
         let check = |sequenced| self.producers.check(&sequenced);
         match sequenced.map_or(Verdict::Append, check) {
@@ -186,23 +186,23 @@ impl Partition {
         }
         let new = sequenced.filter(|it| !self.producers.knows(it.producer_id));
         if new.is_some() {
-            self.admit_producer(origin, io, out)?;
+            self.admit_producer(origin, disk, out)?;
         }
-        let mut copy = io.copy(bytes);
+        let mut copy = disk.copy(bytes);
         set_max_timestamp(&mut copy, batch.timestamp_type, batch.max_timestamp);
-        let written = self.write(origin, (copy, batch.header.records_count), io, out)?;
+        let written = self.write(origin, (copy, batch.header.records_count), disk, out)?;
         let (base_offset, last_offset) = (written.base_offset, written.next_offset - 1);
         let timestamp = batch.max_timestamp;
         if let Some(sequenced) = sequenced {
             let stored = Stored { base_offset, last_offset, timestamp };
             self.producers.appended(origin, &sequenced, stored, (written.place, admitted));
-            io.producers.take(origin.address, usize::from(new.is_some()));
+            disk.producers.take(origin.address, usize::from(new.is_some()));
         }
         let log_append_time = match batch.timestamp_type {
             TimestampType::CreateTime => -1,
             TimestampType::LogAppendTime => timestamp,
         };
-        let sync = self.flush(i64::from(batch.header.records_count), io, out);
+        let sync = self.flush(i64::from(batch.header.records_count), disk, out);
         Ok(Appended { base_offset, last_offset, log_append_time, sync })
     }
 
@@ -212,7 +212,7 @@ impl Partition {
         wall: Wall,
         end: &End,
         stamp: Option<Stamp>,
-        io: &mut Io,
+        disk: &mut Disk,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
         if self.has_lost_writes {
@@ -222,12 +222,12 @@ impl Partition {
         let marker = EndTxnMarker { outcome, coordinator_epoch };
         let batch = marker.batch(producer.id, producer.epoch, wall.0);
         let origin = Origin { wall, address: Address::default() };
-        let written = self.write(origin, (io.copy(&batch), 1), io, out)?;
+        let written = self.write(origin, (disk.copy(&batch), 1), disk, out)?;
         let base_offset = written.base_offset;
         let is_new = !self.producers.knows(producer.id);
         self.producers.marked(wall, end, (base_offset, wall.0), stamp);
-        io.producers.take(Address::default(), usize::from(is_new));
-        let sync = self.flush(1, io, out);
+        disk.producers.take(Address::default(), usize::from(is_new));
+        let sync = self.flush(1, disk, out);
         Ok(Appended { base_offset, last_offset: base_offset, log_append_time: -1, sync })
     }
 
@@ -235,13 +235,13 @@ impl Partition {
     fn admit_producer(
         &mut self,
         origin: Origin,
-        io: &mut Io,
+        disk: &mut Disk,
         out: &mut Effects,
     ) -> Result<(), Refusal> {
-        let (address, max) = (origin.address, io.producers_max);
-        let mut admitted = io.producers.admit(address, 1, max);
-        if admitted.is_err() && self.producers.make_room(origin, &mut io.producers) {
-            admitted = io.producers.admit(address, 1, max);
+        let (address, max) = (origin.address, disk.producers_max);
+        let mut admitted = disk.producers.admit(address, 1, max);
+        if admitted.is_err() && self.producers.make_room(origin, &mut disk.producers) {
+            admitted = disk.producers.admit(address, 1, max);
         }
         admitted.map_err(|exceeded| {
             out.refused.push(Refused { limit: Limit::Producers, exceeded, address });
@@ -253,13 +253,13 @@ impl Partition {
         &mut self,
         Origin { wall, address }: Origin,
         (batch, records): (Vec<u8>, i32),
-        io: &mut Io,
+        disk: &mut Disk,
         out: &mut Effects,
     ) -> Result<muster_storage::Appended, Refusal> {
         let len = batch.len();
         let written =
-            self.log.append(batch, wall.0, &mut io.files, &mut out.ops).map_err(refusal)?;
-        io.accepted(address, len, records);
+            self.log.append(batch, wall.0, &mut disk.files, &mut out.ops).map_err(refusal)?;
+        disk.accepted(address, len, records);
         self.may_be_unsynced = true;
         let end_offset = written.next_offset;
         self.unwritten.push_back(Unwritten { end_offset, len, address });
@@ -275,11 +275,11 @@ impl Partition {
     }
 
     /// Requests a sync, and returns true, if at least `flush.messages` records are not synced.
-    fn flush(&mut self, records: i64, io: &mut Io, out: &mut Effects) -> bool {
+    fn flush(&mut self, records: i64, disk: &mut Disk, out: &mut Effects) -> bool {
         self.unsynced += records;
         let due = self.unsynced >= self.config.flush_messages;
         if due {
-            self.sync(io, out);
+            self.sync(disk, out);
         }
         due
     }
@@ -325,7 +325,7 @@ impl Partition {
     }
 
     /// Handles the end of a write. Returns the growth of the readable part.
-    pub(super) fn written(&mut self, done: &FileDone, io: &mut Io) -> Grown {
+    pub(super) fn written(&mut self, done: &FileDone, disk: &mut Disk) -> Grown {
         let unstable_before = self.unstable_bytes();
         self.log.done(done);
         let high_watermark = self.log.high_watermark();
@@ -333,7 +333,7 @@ impl Partition {
         let is_written = |it: &mut Unwritten| it.end_offset <= high_watermark;
         while let Some(Unwritten { len, address, .. }) = self.unwritten.pop_front_if(is_written) {
             bytes += len;
-            io.written(address, len);
+            disk.written(address, len);
         }
         self.producers.transactions.high_watermark_is(high_watermark);
         let bytes = bytes as u64;
@@ -413,8 +413,8 @@ impl Partition {
     }
 
     /// Removes records that the topic's retention does not keep.
-    pub(super) fn sweep(&mut self, wall: Wall, io: &mut Io, out: &mut Effects) {
-        self.log.retain(wall.0, &mut io.files, &mut out.ops);
+    pub(super) fn sweep(&mut self, wall: Wall, disk: &mut Disk, out: &mut Effects) {
+        self.log.retain(wall.0, &mut disk.files, &mut out.ops);
         self.producers.transactions.log_starts_at(self.log.log_start_offset());
     }
 
@@ -424,19 +424,19 @@ impl Partition {
     }
 
     /// Syncs the active segment, and closed segments that are not synced yet.
-    pub(super) fn sync(&mut self, io: &mut Io, out: &mut Effects) {
+    pub(super) fn sync(&mut self, disk: &mut Disk, out: &mut Effects) {
         (self.unsynced, self.may_be_unsynced) = (0, false);
-        let token = io.token();
-        let end = self.log.sync(token, &mut io.files, &mut out.ops);
-        io.begin(token, Job::Flush(self.id, end), &out.ops);
+        let token = disk.token();
+        let end = self.log.sync(token, &mut disk.files, &mut out.ops);
+        disk.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
     /// Handles a write or a sync that found no file. Returns the produces and rounds that wait in
     /// vain: for syncs, and for records from the offset `from` on.
-    pub(super) fn lost_write(&mut self, from: i64, io: &mut Io) -> Vec<u64> {
+    pub(super) fn lost_write(&mut self, from: i64, disk: &mut Disk) -> Vec<u64> {
         self.has_lost_writes = true;
         let kept = self.unwritten.partition_point(|it| it.end_offset <= from);
-        self.unwritten.drain(kept..).for_each(|it| io.written(it.address, it.len));
+        self.unwritten.drain(kept..).for_each(|it| disk.written(it.address, it.len));
         let is_lost = |it: &Awaiting| it.sync || it.end_offset > from;
         let lost = self.awaiting.iter().filter(|it| is_lost(it)).map(|it| it.produce);
         let rounds = self.awaiting_sync.drain(..).map(|(_, round)| round);
@@ -447,10 +447,10 @@ impl Partition {
 
     /// Deletes the log of a deleted topic's partition. Returns the produces and the fetches that
     /// waited for the partition.
-    pub(super) fn remove(self, io: &mut Io, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
-        self.unwritten.iter().for_each(|it| io.written(it.address, it.len));
-        self.producers.release(&mut io.producers);
-        self.log.delete(&mut io.files, &mut out.ops);
+    pub(super) fn remove(self, disk: &mut Disk, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
+        self.unwritten.iter().for_each(|it| disk.written(it.address, it.len));
+        self.producers.release(&mut disk.producers);
+        self.log.delete(&mut disk.files, &mut out.ops);
         let produces = self.awaiting.into_iter().map(|awaiting| awaiting.produce);
         let rounds = self.awaiting_sync.into_iter().map(|(_, round)| round);
         (produces.chain(rounds).collect(), self.waiters)

@@ -2,10 +2,10 @@
 
 use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
+use super::disk::Disk;
 use super::fetches::Fetches;
 use super::identity::Identity;
 use super::internal_topics::InternalPartition;
-use super::io::Io;
 use super::jobs::Job;
 use super::load::{self, Found};
 use super::locate::Withheld;
@@ -47,7 +47,7 @@ pub struct Partitions {
     pub(super) internal: BTreeMap<PartitionId, InternalPartition>,
     /// The partitions by the numbers of their logs, which the tokens of their writes contain.
     pub(super) by_number: HashMap<u32, PartitionId>,
-    pub(super) io: Io,
+    pub(super) disk: Disk,
     /// The number of the last request of producers.
     pub(super) last_request: u64,
     pub(super) produces: HashMap<u64, PendingProduce>,
@@ -77,9 +77,9 @@ impl Partitions {
     /// `config` is the config of the shard, including altered configs ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
         let last_request = identity.first_number;
-        let (io, fetches) = (Io::new(&config, &identity), Fetches::new(&config));
+        let (disk, fetches) = (Disk::new(&config, &identity), Fetches::new(&config));
         Self {
-            io,
+            disk,
             identity,
             config,
             image: ClusterImage::default(),
@@ -202,7 +202,7 @@ impl Partitions {
         wall: Wall,
         out: &mut Effects,
     ) {
-        let partition = Partition::open(id, config, found, wall, &mut self.io, out);
+        let partition = Partition::open(id, config, found, wall, &mut self.disk, out);
         self.by_number.insert(partition.number, id);
         self.partitions.insert(id, partition);
     }
@@ -225,7 +225,7 @@ impl Partitions {
         self.by_number.remove(&partition.number);
         self.looks.forget(id);
         self.sync_ended(id);
-        let (produces, fetches) = partition.remove(&mut self.io, out);
+        let (produces, fetches) = partition.remove(&mut self.disk, out);
         for produce in produces {
             self.produce_written(produce, out);
         }
@@ -238,7 +238,7 @@ impl Partitions {
     /// Handles a completion whose token has this identity's tag.
     pub fn file_done(&mut self, done: FileDone, out: &mut Effects) {
         let token = done.token();
-        if Io::is_job(token) {
+        if Disk::is_job(token) {
             self.job_done(token, done, out);
         } else {
             self.log_done(PartitionLog::number(token), done, out);
@@ -248,7 +248,7 @@ impl Partitions {
     }
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
-        let job = self.io.end(token);
+        let job = self.disk.end(token);
         match job {
             Some(Job::Compact) => return self.compaction_done(done),
             Some(Job::Look(id, file)) => return self.look_ended(id, &file, &done),
@@ -264,7 +264,7 @@ impl Partitions {
         let data = match done {
             FileDone::Read { data, .. } => Some(data),
             FileDone::ReadFailed { reason, .. } => {
-                self.io.counters.failed_reads += 1;
+                self.disk.counters.failed_reads += 1;
                 let of = job.as_ref().and_then(|job| self.read_by(job));
                 out.failed_reads.push(FailedRead { of, reason });
                 None
@@ -303,7 +303,7 @@ impl Partitions {
         if let Some(id) = id
             && let Some(partition) = self.partitions.get_mut(&id)
         {
-            let grown = partition.written(&done, &mut self.io);
+            let grown = partition.written(&done, &mut self.disk);
             if grown.bytes > 0 || matches!(done, FileDone::Synced { .. }) {
                 self.answer_produces(id, out);
             }
@@ -313,7 +313,7 @@ impl Partitions {
             }
         }
         match done {
-            FileDone::Written { buffer, .. } => self.io.recycle(buffer),
+            FileDone::Written { buffer, .. } => self.disk.recycle(buffer),
             FileDone::Synced { .. } => self.checkpoint.advanced(),
             FileDone::NoSpace { .. }
             | FileDone::Lost { .. }
@@ -361,33 +361,33 @@ impl Partitions {
 
     /// The maximum number of files that are open at one time.
     pub fn open_files_max(&self) -> usize {
-        self.io.files.max()
+        self.disk.files.max()
     }
 
     /// The ids of files of which parts are being sent, up to [`Self::open_files_max`]. Opens the
     /// files that are not open.
     pub fn open_held(&mut self, files: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
-        self.io.files.open_held(files, ops)
+        self.disk.files.open_held(files, ops)
     }
 
     /// The path of a file of which a part is being sent.
     pub fn held_path(&self, file: FileKey) -> Option<PathBuf> {
-        self.io.files.held_path(file)
+        self.disk.files.held_path(file)
     }
 
     /// Releases a part of a file that has been sent, or never will be.
     pub fn release(&mut self, file: FileKey, ops: &mut Vec<FileOp>) {
-        self.io.files.release(file, ops);
+        self.disk.files.release(file, ops);
     }
 
     /// The number of parts of files that are not sent yet.
     pub fn holds(&self) -> usize {
-        self.io.files.holds()
+        self.disk.files.holds()
     }
 
     /// The number of bytes of reads under way.
     pub fn reading_bytes(&self) -> usize {
-        self.io.reading_bytes()
+        self.disk.reading_bytes()
     }
 
     /// The approximate size of the parked fetches.
@@ -397,7 +397,7 @@ impl Partitions {
 
     /// Whether no operation on files is under way.
     pub fn is_quiet(&self) -> bool {
-        self.io.is_quiet()
+        self.disk.is_quiet()
     }
 
     /// The readable offsets of a partition that this shard serves.

@@ -58,7 +58,7 @@ impl Partitions {
     /// [`Outcome::Nothing`] (or `Close`), so that the caller counts the request as done.
     pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
         self.last_request += 1;
-        self.io.begin_request();
+        self.disk.begin_request();
         let produce = self.last_request;
         let mut round = ProduceUnderWay {
             call,
@@ -170,7 +170,7 @@ impl Partitions {
         Ok(match self.locate(topic, index) {
             // The rest of the disk is reserved for groups, and for deletions, which free space.
             Ok(_) if self.identity.space.is_short() => {
-                self.io.counters.refused_batches += 1;
+                self.disk.counters.refused_batches += 1;
                 return refuse(ErrorCode::KafkaStorageError);
             }
             Ok(id) => self.append(round, (id, &topic.name), bytes, out),
@@ -194,7 +194,7 @@ impl Partitions {
         let header = BatchHeader::read(bytes).ok();
         let batch = header.as_ref().and_then(batch::transactional);
         let origin = Origin { wall: round.call.wall, address: round.call.address };
-        let fits = self.io.fits_write_budget(origin.address, bytes.len());
+        let fits = self.disk.fits_write_budget(origin.address, bytes.len());
         let may_append = batch.map(|batch| (partition.may_append(batch.producer()), batch));
         let appended = match may_append {
             _ if fits.is_err() => {
@@ -203,10 +203,10 @@ impl Partitions {
             }
             Some((Append::Ask, _)) if !is_asked => {
                 let stamp = Some(Stamp::default());
-                partition.append(origin, bytes, stamp, &mut self.io, out)
+                partition.append(origin, bytes, stamp, &mut self.disk, out)
             }
             None | Some((Append::Now, _)) => {
-                partition.append(origin, bytes, None, &mut self.io, out)
+                partition.append(origin, bytes, None, &mut self.disk, out)
             }
             // As in Kafka, the coordinator is asked before the records are checked.
             Some((Append::Ask, batch)) if round.transactional_id.is_some() => {

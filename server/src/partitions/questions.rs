@@ -68,7 +68,7 @@ impl Partitions {
             kind,
         });
         for asked in &batches {
-            self.io.reserve(asked.address, asked.bytes.len());
+            self.disk.reserve(asked.address, asked.bytes.len());
             if let Some(partition) = self.partitions.get_mut(&asked.id) {
                 partition.producers.ask(call.wall, &asked.batch, (kind, produce));
             }
@@ -80,9 +80,9 @@ impl Partitions {
     /// Handles the verdict on a question: its batches are appended or refused.
     pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
         let Some(question) = self.questions.remove(&verdict.number) else { return };
-        self.io.begin_request();
+        self.disk.begin_request();
         for asked in &question.batches {
-            self.io.written(asked.address, asked.bytes.len());
+            self.disk.written(asked.address, asked.bytes.len());
             let appended = self.admit(wall, &question, asked, verdict, out);
             let refusal = |error| Refusal::unverified(produce_error(error, question.version));
             let appended = appended.unwrap_or_else(|error| Err(refusal(error)));
@@ -112,7 +112,7 @@ impl Partitions {
         transactions.admit(question.producer, verdict.number, verdict.stamp)?;
         let origin = Origin { wall, address: asked.address };
         let stamp = Some(verdict.stamp);
-        let appended = partition.append(origin, &asked.bytes, stamp, &mut self.io, out);
+        let appended = partition.append(origin, &asked.bytes, stamp, &mut self.disk, out);
         if appended.is_err() {
             partition.producers.transactions.refused(question.producer, verdict.number);
         }

@@ -244,7 +244,7 @@ impl Partitions {
         while let Some(fetch) = self.fetches.get_mut(id)
             && fetch.next < fetch.wants.len()
         {
-            if !self.io.has_read_budget() {
+            if !self.disk.has_read_budget() {
                 return self.fetches.ready.push_back(id);
             }
             let want = fetch.next;
@@ -267,15 +267,15 @@ impl Partitions {
             return self.read_log(part, partition, out);
         }
         let Some(partition) = self.partitions.get(&id) else { return };
-        let token = self.io.token();
-        let (files, ops) = (&mut self.io.files, &mut out.ops);
+        let token = self.disk.token();
+        let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let find = partition.log.find(offset, token, files, ops);
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         match find {
             Some(Find::At(place)) => fetch.wants[part.want].place = Some(place),
             Some(Find::Read(search)) => {
                 fetch.reads_running += 1;
-                self.io.begin(token, Job::Find(part, search), &out.ops);
+                self.disk.begin(token, Job::Find(part, search), &out.ops);
             }
             Some(Find::Damaged { .. }) | None => {}
         }
@@ -294,9 +294,9 @@ impl Partitions {
         // The first batch may be larger than the limit, because an answer always includes it.
         fetch.internal_bytes -= limit.clamp(1, fetch.internal_bytes);
         fetch.reads_running += 1;
-        let token = self.io.token();
+        let token = self.disk.token();
         out.log_reads.push(LogRead { token, partition, offset, max_bytes: limit, stable });
-        self.io.begin_elsewhere(token, Job::Log(part), limit);
+        self.disk.begin_elsewhere(token, Job::Log(part), limit);
     }
 
     fn available(
@@ -368,10 +368,10 @@ impl Partitions {
         out: &mut Effects,
     ) -> bool {
         let Some(partition) = self.partitions.get(&id) else { return false };
-        let token = self.io.token();
-        let (files, ops) = (&mut self.io.files, &mut out.ops);
+        let token = self.disk.token();
+        let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let Some(search) = partition.log.find_on(search, token, files, ops) else { return false };
-        self.io.begin(token, Job::Find(part, search), &out.ops);
+        self.disk.begin(token, Job::Find(part, search), &out.ops);
         true
     }
 
@@ -421,7 +421,7 @@ impl Partitions {
             let (range, aborted) =
                 self.range(id, (offset, place), reads_committed, limit, budget.first_whole)?;
             data.aborted_transactions = reads_committed.then_some(aborted);
-            self.io.counters.fetched_bytes += range.map_or(0, |range| u64::from(range.len));
+            self.disk.counters.fetched_bytes += range.map_or(0, |range| u64::from(range.len));
             data.records = range.map(|range| Records::elsewhere(range.len)).or(data.records.take());
             budget.took(range.map_or(0, |range| range.len as usize));
             files.extend(range);
@@ -429,7 +429,7 @@ impl Partitions {
             if records.len() > limit && !budget.first_whole {
                 *records = Bytes::default();
             }
-            self.io.counters.fetched_bytes += records.len() as u64;
+            self.disk.counters.fetched_bytes += records.len() as u64;
             budget.took(records.len());
         }
         Ok(())
@@ -451,7 +451,7 @@ impl Partitions {
         let range = partition.log.range(place, end, limit, first_whole);
         let range = range.map_err(|_| ErrorCode::CorruptMessage)?;
         let Some(range) = range else { return Ok((None, Vec::new())) };
-        partition.log.hold(&range, &mut self.io.files);
+        partition.log.hold(&range, &mut self.disk.files);
         let aborted = if reads_committed {
             partition.aborted(offset, partition.log.end_offset_of(place, range.len))
         } else {
@@ -462,7 +462,7 @@ impl Partitions {
 
     /// Continues requests that waited for other reads to end.
     pub(super) fn start_ready(&mut self, out: &mut Effects) {
-        while self.io.has_read_budget()
+        while self.disk.has_read_budget()
             && let Some(id) = self.fetches.ready.pop_front()
         {
             if self.lookups.contains_key(&id) {

@@ -50,19 +50,19 @@ impl Partitions {
     /// skipped, like offsets that compaction has removed. Sent to a share consumer, it would not be
     /// delivered again either, because Kafka's consumers reject a batch that they cannot read.
     pub(crate) fn read_records(&mut self, mut read: RecordRead, out: &mut Effects) {
-        if !self.io.has_read_budget() {
+        if !self.disk.has_read_budget() {
             return self.waiting_record_reads.push_back(read);
         }
         let Some(partition) = self.partitions.get(&read.id) else {
             return out.end_read(read.reader, RecordReadEnd::Nothing);
         };
         read.offset = partition.behind_damage(read.offset);
-        let token = self.io.token();
-        let found = partition.log.find(read.offset, token, &mut self.io.files, &mut out.ops);
+        let token = self.disk.token();
+        let found = partition.log.find(read.offset, token, &mut self.disk.files, &mut out.ops);
         match found {
             Some(Find::At(place)) => self.read_batches(read, place, out),
             Some(Find::Read(search)) => {
-                self.io.begin(token, Job::FindRecords(read, search), &out.ops);
+                self.disk.begin(token, Job::FindRecords(read, search), &out.ops);
             }
             Some(Find::Damaged { .. }) | None => {
                 out.end_read(read.reader, RecordReadEnd::Nothing);
@@ -88,7 +88,7 @@ impl Partitions {
 
     /// Begins reads that waited for other reads to end.
     pub(super) fn start_record_reads(&mut self, out: &mut Effects) {
-        while self.io.has_read_budget()
+        while self.disk.has_read_budget()
             && let Some(read) = self.waiting_record_reads.pop_front()
         {
             self.read_records(read, out);
@@ -115,12 +115,12 @@ impl Partitions {
     }
 
     fn find_records_on(&mut self, read: RecordRead, search: BatchSearch, out: &mut Effects) {
-        let token = self.io.token();
+        let token = self.disk.token();
         let partition = self.partitions.get(&read.id);
         let search = partition
-            .and_then(|it| it.log.find_on(search, token, &mut self.io.files, &mut out.ops));
+            .and_then(|it| it.log.find_on(search, token, &mut self.disk.files, &mut out.ops));
         match search {
-            Some(search) => self.io.begin(token, Job::FindRecords(read, search), &out.ops),
+            Some(search) => self.disk.begin(token, Job::FindRecords(read, search), &out.ops),
             None => out.end_read(read.reader, RecordReadEnd::Nothing),
         }
     }
@@ -142,9 +142,9 @@ impl Partitions {
                 let end = partition.log.end_offset_of(place, range.len);
                 let aborted =
                     if reads_committed { partition.aborted(offset, end) } else { Vec::new() };
-                let token = self.io.token();
-                partition.log.read(&range, token, &mut self.io.files, &mut out.ops);
-                self.io.begin(token, Job::ReadRecords { reader, id, aborted }, &out.ops);
+                let token = self.disk.token();
+                partition.log.read(&range, token, &mut self.disk.files, &mut out.ops);
+                self.disk.begin(token, Job::ReadRecords { reader, id, aborted }, &out.ops);
             }
             Ok(_) => out.end_read(reader, RecordReadEnd::Nothing),
             Err(_) => out.end_read(reader, RecordReadEnd::Failed),
@@ -159,7 +159,7 @@ impl Partitions {
         data: Option<Vec<u8>>,
         out: &mut Effects,
     ) {
-        self.io.counters.fetched_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
+        self.disk.counters.fetched_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
         let end = match data {
             Some(data) => RecordReadEnd::Records { data, aborted },
             None => RecordReadEnd::Failed,

@@ -270,7 +270,7 @@ impl Partitions {
             if self.rounds.syncing.contains(&id) {
                 later.insert(id);
             } else if let Some(partition) = self.partitions.get_mut(&id) {
-                partition.sync(&mut self.io, out);
+                partition.sync(&mut self.disk, out);
                 self.rounds.syncing.insert(id);
             }
         }
@@ -298,18 +298,18 @@ impl Partitions {
         let mut synced = Vec::new();
         for (id, partition) in unsynced.take(SYNCS_AT_ONCE) {
             self.synced_until = Some(*id);
-            partition.sync(&mut self.io, out);
+            partition.sync(&mut self.disk, out);
             synced.push(*id);
         }
         self.look_at_active(&synced, out);
-        if self.io.is_quiet() {
+        if self.disk.is_quiet() {
             let is_behind = |it: &Partition| !it.has_lost_writes && it.log.is_sync_behind();
             if self.partitions.values().any(is_behind) {
                 return true;
             }
             self.last_checkpoint(out);
         }
-        !self.io.is_quiet()
+        !self.disk.is_quiet()
     }
 
     /// All open transactions, for checks.

@@ -78,7 +78,7 @@ impl Partitions {
     /// The time of the next read.
     pub(super) fn scrub_deadline(&self) -> Option<i64> {
         let Scrubber { next_at, is_waiting, is_stopped, .. } = self.scrubber;
-        let waits = is_waiting || is_stopped || !self.io.has_read_budget();
+        let waits = is_waiting || is_stopped || !self.disk.has_read_budget();
         if waits || self.scrub_rate() == 0 || self.partitions.is_empty() {
             return None;
         }
@@ -96,18 +96,18 @@ impl Partitions {
                 continue;
             }
             let Some(partition) = self.partitions.get(&begun.id) else { continue };
-            let file = partition.log.file_from(begun.scrub.segment(), &self.io.files);
+            let file = partition.log.file_from(begun.scrub.segment(), &self.disk.files);
             let Some(file) = file else { continue };
             if file.file.is_none() && !begun.is_there {
                 return self.look_for_scrub(begun, file, out);
             }
             begun.is_there = false;
-            let token = self.io.token();
-            let (files, ops) = (&mut self.io.files, &mut out.ops);
+            let token = self.disk.token();
+            let (files, ops) = (&mut self.disk.files, &mut out.ops);
             let Some(len) = partition.log.scrub_read(&mut begun.scrub, token, files, ops) else {
                 continue;
             };
-            self.io.begin(token, Job::Scrub, ops);
+            self.disk.begin(token, Job::Scrub, ops);
             if !begun.is_urgent {
                 let ms = u64::from(len) * 1_000 / self.scrub_rate().max(1);
                 self.scrubber.next_at = now.saturating_add_unsigned(ms.max(1));
@@ -143,7 +143,7 @@ impl Partitions {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let found = match data {
             Some(data) => {
-                self.io.counters.scrubbed_bytes += data.len() as u64;
+                self.disk.counters.scrubbed_bytes += data.len() as u64;
                 partition.log.scrubbed(scrub, data)
             }
             None => {
@@ -156,7 +156,7 @@ impl Partitions {
         }
         let name = self.name_of(id);
         found.iter().for_each(|part| report_part(&layout::directory(id), &name, part));
-        self.io.counters.damage_found += found.len() as u64;
+        self.disk.counters.damage_found += found.len() as u64;
         self.count_damage();
     }
 
@@ -168,9 +168,9 @@ impl Partitions {
     /// Requests a look at the file that the scrub is about to open, which detects a file that is
     /// gone.
     fn look_for_scrub(&mut self, begun: Begun, of: PartitionFile, out: &mut Effects) {
-        let (token, path) = (self.io.token(), of.path.clone());
+        let (token, path) = (self.disk.token(), of.path.clone());
         out.ops.push(FileOp::Look { token, path, file: None });
-        self.io.begin(token, Job::LookForScrub(begun.id, of), &out.ops);
+        self.disk.begin(token, Job::LookForScrub(begun.id, of), &out.ops);
         self.scrubber.begun.push(begun);
         self.scrubber.is_waiting = true;
     }
@@ -233,7 +233,7 @@ impl Partitions {
 
     fn end_pass(&mut self, now: i64) {
         self.scrubber.after = None;
-        self.io.counters.scrubs += 1;
+        self.disk.counters.scrubs += 1;
         let rest = REST_MS.max(now - self.scrubber.began);
         self.scrubber.next_at = now.saturating_add(rest);
     }

@@ -26,12 +26,12 @@ impl Partitions {
         if self.next_sweep.is_some_and(|sweep| sweep <= now) {
             self.schedule_sweep(now);
             let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
-            let is_short = self.io.producers.is_short(self.io.producers_max);
+            let is_short = self.disk.producers.is_short(self.disk.producers_max);
             for partition in self.partitions.values_mut() {
-                partition.sweep(wall, &mut self.io, out);
-                partition.producers.expire(wall, expiration_ms, &mut self.io.producers);
+                partition.sweep(wall, &mut self.disk, out);
+                partition.producers.expire(wall, expiration_ms, &mut self.disk.producers);
                 if is_short {
-                    partition.producers.forget_inactive(wall, &mut self.io.producers);
+                    partition.producers.forget_inactive(wall, &mut self.disk.producers);
                 }
             }
             self.count_damage();

@@ -170,10 +170,10 @@ fn a_lost_file_is_counted_once() {
     world.partitions.config.state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     world.pass(2_000);
-    assert_eq!(world.partitions.io.counters.files_lost, 1);
+    assert_eq!(world.partitions.disk.counters.files_lost, 1);
     world.sync_all();
     world.pass(2_000);
-    assert_eq!(world.partitions.io.counters.files_lost, 1);
+    assert_eq!(world.partitions.disk.counters.files_lost, 1);
     let trouble = world.partitions.files_trouble().unwrap();
     assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
     assert_eq!(world.partitions.looks.lost(), 1);

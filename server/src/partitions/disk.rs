@@ -1,5 +1,5 @@
-//! I/O state that a shard's partitions share: open files, budgets, buffers, and the purpose of each
-//! read under way.
+//! The I/O state that a shard's partitions share: open files, budgets, buffers, and the purpose of
+//! each operation under way.
 
 use super::Identity;
 use super::counters::PartitionCounters;
@@ -22,7 +22,7 @@ const JOBS: u32 = 0;
 const COUNT_BITS: u32 = 24;
 
 #[derive(Debug)]
-pub(super) struct Io {
+pub(super) struct Disk {
     pub files: OpenFiles,
     token_tag: u8,
     last_log: u32,
@@ -41,7 +41,7 @@ pub(super) struct Io {
     pub(super) counters: PartitionCounters,
 }
 
-impl Io {
+impl Disk {
     pub(super) fn new(config: &Config, identity: &Identity) -> Self {
         Self {
             files: OpenFiles::new(identity.first_file.0, identity.open_files_max),
