@@ -1,6 +1,7 @@
 //! Compaction of the partitions of topics with `cleanup.policy=compact`: one partition at a time,
 //! the dirtiest first, in slices between requests (Kafka's `LogCleanerManager`).
 
+use super::durably_stable::DurablyStable;
 use super::jobs::Job;
 use super::partition::Partition;
 use super::{Effects, PartitionId, Partitions};
@@ -31,6 +32,8 @@ pub(super) struct Compactor {
     /// The partitions whose last pass lost the file of its new segment, with the earliest time of
     /// the next pass.
     resting: BTreeMap<PartitionId, i64>,
+    /// The durably stable offsets of partitions with transactions.
+    stable: BTreeMap<PartitionId, DurablyStable>,
     /// Whether the last pass found no space, which was logged.
     is_disk_full: bool,
     /// Whether there may be partitions of compacted topics.
@@ -50,6 +53,16 @@ struct Running {
 }
 
 impl Compactor {
+    /// The durably stable offset of a partition ([`DurablyStable`]), and its last stable offset.
+    fn durably_stable(&mut self, id: PartitionId, partition: &Partition) -> (i64, i64) {
+        let stable = partition.stable().offset;
+        if partition.producers.transactions.is_empty() {
+            return (stable, stable);
+        }
+        let (durable, end) = (partition.durable_offset(), partition.log.high_watermark());
+        (self.stable.entry(id).or_default().at(durable, end, stable), stable)
+    }
+
     /// Notes the config of a partition.
     pub(super) fn configured(&mut self, config: &TopicConfig) {
         self.are_any |= config.cleanup_policy.compact;
@@ -192,7 +205,8 @@ impl Partitions {
         let (mut is_point_late, mut unsynced) = (false, None);
         self.compactor.are_any = false;
         self.compactor.resting.retain(|id, _| self.partitions.contains_key(id));
-        for (id, partition) in &mut self.partitions {
+        self.compactor.stable.retain(|id, _| self.partitions.contains_key(id));
+        for (id, partition) in &self.partitions {
             let is_left_out = partition.has_lost_writes || self.compactor.damaged.contains(id);
             if !partition.config.cleanup_policy.compact || is_left_out {
                 continue;
@@ -204,7 +218,7 @@ impl Partitions {
             }
             is_point_late |= partition.log.is_point_late();
             let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
-            let (reached, stable) = partition.durably_stable();
+            let (reached, stable) = self.compactor.durably_stable(*id, partition);
             let Some(cleanable) = partition.due(reached, wall, &config) else {
                 // The partition would be due if the markers of the last transactions were on stable
                 // storage.
@@ -246,16 +260,6 @@ impl Partitions {
 }
 
 impl Partition {
-    /// The durably stable offset (see [`DurablyStable`]), and the last stable offset.
-    fn durably_stable(&mut self) -> (i64, i64) {
-        let stable = self.stable().offset;
-        if self.producers.transactions.is_empty() {
-            return (stable, stable);
-        }
-        let (durable, end) = (self.durable_offset(), self.log.high_watermark());
-        (self.durably_stable.at(durable, end, stable), stable)
-    }
-
     /// The inputs of a pass of compaction, apart from the log.
     fn compaction_rules(
         &self,

@@ -1,11 +1,13 @@
 //! The fetches that are not answered yet: by id, by deadline and by connection.
 
 use super::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
+use super::partition_id::PartitionId;
 use super::reads::{Fetch, Want};
 use crate::config::Config;
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::limit_refusals::Refused;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use muster_codec::messages::PartitionData;
 use muster_coordinator::RequestId;
 use muster_fairness::Holders;
@@ -24,6 +26,8 @@ pub(super) struct Fetches {
     /// The deadlines of parked fetches.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
+    /// The parked fetches of each partition for whose records fetches wait.
+    waiting: HashMap<PartitionId, BTreeSet<u64>>,
     /// The number of parked fetches of each address, and the number of partitions in all fetches of
     /// each address.
     parked: Holders,
@@ -40,6 +44,7 @@ impl Fetches {
             last_id: 0,
             deadlines: BTreeSet::new(),
             by_connection: BTreeSet::new(),
+            waiting: HashMap::new(),
             parked: Holders::default(),
             partitions: Holders::default(),
             partitions_max: config.of_memory(WAITING_PARTITIONS_MAX),
@@ -73,22 +78,39 @@ impl Fetches {
         of_partitions.map_err(refuse(Limit::WaitingPartitions))
     }
 
-    /// Adds a fetch that waits until its deadline.
+    /// Adds a fetch that waits for records until its deadline.
     pub(super) fn park(&mut self, fetch: Fetch) -> u64 {
         let deadline = fetch.deadline;
         self.parked.take(fetch.address, 1);
+        let wants: Vec<PartitionId> = fetch.wants.iter().map(|want| want.id).collect();
         let id = self.add(fetch);
         self.deadlines.insert((deadline, id));
+        for want in wants {
+            self.waiting.entry(want).or_default().insert(id);
+        }
         id
     }
 
-    /// Removes the deadline of a fetch.
+    /// Ends the wait of a fetch.
     pub(super) fn unpark(&mut self, id: u64) {
-        if let Some(fetch) = self.by_id.get(&id)
-            && self.deadlines.remove(&(fetch.deadline, id))
-        {
-            self.parked.release(fetch.address, 1);
+        let Some(fetch) = self.by_id.get(&id) else { return };
+        if !self.deadlines.remove(&(fetch.deadline, id)) {
+            return;
         }
+        self.parked.release(fetch.address, 1);
+        for want in &fetch.wants {
+            if let Entry::Occupied(mut waiting) = self.waiting.entry(want.id) {
+                waiting.get_mut().remove(&id);
+                if waiting.get().is_empty() {
+                    waiting.remove();
+                }
+            }
+        }
+    }
+
+    /// The fetches that wait for records of a partition.
+    pub(super) fn waiting_for(&self, id: PartitionId) -> Vec<u64> {
+        self.waiting.get(&id).into_iter().flatten().copied().collect()
     }
 
     pub(super) fn get(&self, id: u64) -> Option<&Fetch> {

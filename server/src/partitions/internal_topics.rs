@@ -11,7 +11,6 @@ use super::{Effects, FailedRead, Partitions};
 use crate::topics::InternalTopic;
 use muster_codec::ErrorCode;
 use muster_storage::FileToken;
-use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct InternalPartition {
@@ -19,8 +18,6 @@ pub(super) struct InternalPartition {
     pub high_watermark: i64,
     /// The last stable offset.
     pub stable: i64,
-    /// Fetches that wait for records.
-    pub waiters: BTreeSet<u64>,
 }
 
 /// The assumed minimum size of a record: a shard's log counts no bytes by partition.
@@ -59,9 +56,7 @@ impl Partitions {
         let stable_bytes = records.saturating_mul(INTERNAL_RECORD_BYTES);
         (known.log_start, known.high_watermark) = (log_start, high_watermark);
         known.stable = stable;
-        if !known.waiters.is_empty() {
-            self.wake_waiters(id, Grown { bytes, stable_bytes }, out);
-        }
+        self.wake_waiters(id, Grown { bytes, stable_bytes }, out);
     }
 
     /// Takes the batches of a [`LogRead`]. There are none if there was nothing to plan; the error

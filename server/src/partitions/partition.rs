@@ -2,7 +2,6 @@
 
 use super::batch::{self, Refusal};
 use super::disk::Disk;
-use super::durably_stable::DurablyStable;
 use super::jobs::Job;
 use super::load::Found;
 use super::partition_id::PartitionId;
@@ -20,7 +19,7 @@ use muster_storage::AppendError;
 use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace, RecoveryPoint};
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{Aborted, Append, End};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(super) struct Partition {
@@ -33,8 +32,6 @@ pub(super) struct Partition {
     awaiting: VecDeque<Awaiting>,
     /// The ends that have to be synced, with the rounds that wait for each.
     awaiting_sync: VecDeque<(i64, u64)>,
-    /// Fetches that wait for records.
-    pub waiters: BTreeSet<u64>,
     /// The number of the last produce that named this partition.
     last_produce: u64,
     /// The number of records since the last sync, and the end offset of the last completed sync.
@@ -44,7 +41,6 @@ pub(super) struct Partition {
     may_be_unsynced: bool,
     /// The recovery point in the file that is being written.
     pub point_written: Option<RecoveryPoint>,
-    pub durably_stable: DurablyStable,
     /// Whether the file of the active segment is lost.
     pub is_lost: bool,
     /// Whether a write or a sync found no file: nothing more is written before the next start.
@@ -132,13 +128,11 @@ impl Partition {
             unwritten: VecDeque::new(),
             awaiting: VecDeque::new(),
             awaiting_sync: VecDeque::new(),
-            waiters: BTreeSet::new(),
             last_produce: 0,
             unsynced: 0,
             synced: 0,
             may_be_unsynced,
             point_written: None,
-            durably_stable: DurablyStable::default(),
             is_lost: false,
             has_lost_writes: false,
         }
@@ -445,15 +439,15 @@ impl Partition {
         waiting
     }
 
-    /// Deletes the log of a deleted topic's partition. Returns the produces and the fetches that
+    /// Deletes the log of a deleted topic's partition. Returns the produces and the rounds that
     /// waited for the partition.
-    pub(super) fn remove(self, disk: &mut Disk, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
+    pub(super) fn remove(self, disk: &mut Disk, out: &mut Effects) -> Vec<u64> {
         self.unwritten.iter().for_each(|it| disk.written(it.address, it.len));
         self.producers.release(&mut disk.producers);
         self.log.delete(&mut disk.files, &mut out.ops);
         let produces = self.awaiting.into_iter().map(|awaiting| awaiting.produce);
         let rounds = self.awaiting_sync.into_iter().map(|(_, round)| round);
-        (produces.chain(rounds).collect(), self.waiters)
+        produces.chain(rounds).collect()
     }
 }
 

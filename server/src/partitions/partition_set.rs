@@ -225,11 +225,10 @@ impl Partitions {
         self.by_number.remove(&partition.number);
         self.looks.forget(id);
         self.sync_ended(id);
-        let (produces, fetches) = partition.remove(&mut self.disk, out);
-        for produce in produces {
+        for produce in partition.remove(&mut self.disk, out) {
             self.produce_written(produce, out);
         }
-        for fetch in fetches {
+        for fetch in self.fetches.waiting_for(id) {
             self.unpark(fetch, out);
         }
         out.grown.extend(self.awaited_by_shares.take(&id));
@@ -344,7 +343,6 @@ impl Partitions {
     pub fn connection_closed(&mut self, connection: u64) {
         self.lookups.retain(|_, lookup| !lookup.is_of(connection));
         for fetch in self.fetches.of_connection(connection) {
-            self.forget_waiter(fetch);
             self.fetches.remove(fetch);
         }
     }

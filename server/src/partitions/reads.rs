@@ -6,7 +6,7 @@ use super::isolation::reads_committed;
 use super::jobs::{Job, Part};
 use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, INTERNAL_RECORDS_BYTES_MAX};
 use super::log_read::LogRead;
-use super::partition::{Bounds, Grown, Partition};
+use super::partition::{Bounds, Grown};
 use super::partition_id::PartitionId;
 use super::{Call, Effects, Partitions};
 use crate::limit_refusals::refused_wait_ms;
@@ -17,7 +17,6 @@ use muster_codec::{Bytes, ErrorCode, Records};
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
 use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A fetch that is not answered yet.
 #[derive(Debug)]
@@ -189,13 +188,10 @@ impl Partitions {
             let id = self.fetches.add(fetch);
             self.start_reads(id, out);
         } else {
-            let wants: Vec<PartitionId> = fetch.wants.iter().map(|want| want.id).collect();
-            let id = self.fetches.park(fetch);
-            for want in wants {
-                if let Some(waiters) = waiters(&mut self.partitions, &mut self.internal, want) {
-                    waiters.insert(id);
-                }
+            for id in fetch.wants.iter().map(|want| want.id).filter(|id| id.is_internal()) {
+                self.internal.entry(id).or_default();
             }
+            self.fetches.park(fetch);
         }
     }
 
@@ -203,8 +199,7 @@ impl Partitions {
     /// grown.
     pub(super) fn wake_waiters(&mut self, id: PartitionId, grown: Grown, out: &mut Effects) {
         let mut ready = Vec::new();
-        let waiters = waiters(&mut self.partitions, &mut self.internal, id);
-        for waiter in waiters.into_iter().flat_map(|waiters| waiters.iter().copied()) {
+        for waiter in self.fetches.waiting_for(id) {
             let Some(fetch) = self.fetches.get_mut(waiter) else { continue };
             fetch.available += if fetch.reads_committed { grown.stable_bytes } else { grown.bytes };
             if fetch.available >= fetch.min_bytes {
@@ -218,19 +213,8 @@ impl Partitions {
 
     /// Ends the wait of a parked fetch.
     pub(super) fn unpark(&mut self, id: u64, out: &mut Effects) {
-        self.forget_waiter(id);
-        self.start_reads(id, out);
-    }
-
-    /// Removes a fetch from the waiters of its partitions.
-    pub(super) fn forget_waiter(&mut self, id: u64) {
         self.fetches.unpark(id);
-        let Some(fetch) = self.fetches.get(id) else { return };
-        for want in &fetch.wants {
-            if let Some(waiters) = waiters(&mut self.partitions, &mut self.internal, want.id) {
-                waiters.remove(&id);
-            }
-        }
+        self.start_reads(id, out);
     }
 
     /// Whether a request is a fetch that waits for records, and its deadline has not passed.
@@ -472,16 +456,4 @@ impl Partitions {
             }
         }
     }
-}
-
-/// The fetches that wait for records of a partition.
-fn waiters<'p>(
-    partitions: &'p mut BTreeMap<PartitionId, Partition>,
-    internal: &'p mut BTreeMap<PartitionId, InternalPartition>,
-    id: PartitionId,
-) -> Option<&'p mut BTreeSet<u64>> {
-    if id.is_internal() {
-        return Some(&mut internal.entry(id).or_default().waiters);
-    }
-    partitions.get_mut(&id).map(|partition| &mut partition.waiters)
 }
