@@ -1,6 +1,8 @@
 //! Dead letters of share groups, which are appended like a producer's batch with acks=all.
 
 use super::effects::LettersEnd;
+use super::happened::Waiter;
+use super::partition::NewBatch;
 use super::partition_id::PartitionId;
 use super::producers::Origin;
 use super::{Effects, Partitions};
@@ -53,8 +55,9 @@ impl Partitions {
             return Err(ErrorCode::RequestTimedOut);
         }
         let partition = self.partitions.get_mut(&id).ok_or(later)?;
-        let appended = partition.append(origin, batch, None, &mut self.disk, out);
+        let new = NewBatch { origin, bytes: batch, admitted: None };
+        let appended = partition.append(&new, &mut self.disk, out);
         let appended = appended.map_err(|refusal| refusal.error)?;
-        Ok(partition.await_write(&appended, round))
+        Ok(partition.await_write(&appended, Waiter::Round(round)))
     }
 }

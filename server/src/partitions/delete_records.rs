@@ -68,9 +68,7 @@ impl Partitions {
         }
         let high_watermark = partition.log.high_watermark();
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
-        let deleted =
-            partition.log.delete_records(offset, call.wall.0, &mut self.disk.files, &mut out.ops);
-        partition.producers.transactions.log_starts_at(partition.log.log_start_offset());
+        let deleted = partition.delete_records(offset, call.wall, &mut self.disk, out);
         // The recovery points contain the log start, too.
         self.checkpoint.advanced();
         deleted.ok_or(ErrorCode::OffsetOutOfRange)

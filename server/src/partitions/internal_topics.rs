@@ -3,9 +3,10 @@
 //! read is requested in [`Effects::log_reads`](super::Effects) and answered by
 //! [`Partitions::log_read`].
 
+use super::happened::Grown;
 use super::jobs::Job;
 use super::log_read::LogBatches;
-use super::partition::{Bounds, Grown};
+use super::partition::Bounds;
 use super::partition_id::PartitionId;
 use super::{Effects, FailedRead, Partitions};
 use crate::topics::InternalTopic;

@@ -5,6 +5,7 @@
 
 use super::Effects;
 use super::batch::Refusal;
+use super::happened::Waiter;
 use super::looks::LostFile;
 use super::partition_id::PartitionId;
 use super::partition_set::Partitions;
@@ -37,16 +38,16 @@ impl Partitions {
         }
         let topic = self.image().topic_by_id(id.topic).map(|topic| topic.name.clone());
         let topic = topic.unwrap_or_default();
-        for produce in waiting {
-            self.produce_lost(produce, (id, &topic), out);
+        for waiter in waiting {
+            match waiter {
+                Waiter::Produce(number) => self.produce_lost(number, (id, &topic), out),
+                Waiter::Round(number) => self.round_lost(number, out),
+            }
         }
     }
 
-    /// Ends a produce or a round whose batches are lost in a partition.
+    /// Ends the wait of a produce whose batches are lost in a partition.
     fn produce_lost(&mut self, produce: u64, (id, topic): (PartitionId, &str), out: &mut Effects) {
-        if self.round_lost(produce, out) {
-            return;
-        }
         self.produces.get_mut(&produce).into_iter().for_each(|pending| pending.lost(id, topic));
         self.part_ended(produce, out);
     }

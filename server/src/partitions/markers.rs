@@ -1,6 +1,7 @@
 //! The ends of transactions: WriteTxnMarkers, sent by an administrator, appends a marker to each
 //! partition that it names. Like a produce, it is answered when all markers are written.
 
+use super::happened::Waiter;
 use super::limits::MARKERS_OF_A_REQUEST_MAX;
 use super::partition_id::PartitionId;
 use super::produce::PendingProduce;
@@ -97,18 +98,19 @@ impl Partitions {
             round.writes += 1;
             return Ok(());
         }
-        let waits = self.mark(round.call.wall, id, &end, None, round.number, out)?;
+        let waits =
+            self.mark(round.call.wall, id, &end, None, Waiter::Produce(round.number), out)?;
         round.writes += usize::from(waits);
         Ok(())
     }
 
     /// Notes that a marker of [`OffsetTransactions::mark`] is durable.
     pub(crate) fn offsets_marked(&mut self, number: u64, out: &mut Effects) {
-        self.produce_written(number, out);
+        self.part_ended(number, out);
     }
 
-    /// Ends a transaction in a partition. Returns whether the request with this number has to wait
-    /// for the write. `stamp` is None for a marker that an administrator sends.
+    /// Ends a transaction in a partition. Returns whether the waiter has to wait for the write.
+    /// `stamp` is None for a marker that an administrator sends.
     ///
     /// # Errors
     /// The partition does not exist, the producer or the coordinator is fenced, or the budget of
@@ -119,7 +121,7 @@ impl Partitions {
         id: PartitionId,
         end: &End,
         stamp: Option<Stamp>,
-        number: u64,
+        waiter: Waiter,
         out: &mut Effects,
     ) -> Result<bool, ErrorCode> {
         let has_budget =
@@ -134,7 +136,7 @@ impl Partitions {
         }
         let marked = partition.mark(wall, end, stamp, &mut self.disk, out);
         let marked = marked.map_err(|refusal| refusal.error)?;
-        Ok(partition.await_write(&marked, number))
+        Ok(partition.await_write(&marked, waiter))
     }
 }
 

@@ -43,6 +43,7 @@ mod effects;
 mod fetch;
 mod fetch_answers;
 mod fetches;
+mod happened;
 mod identity;
 mod internal_topics;
 mod isolation;

@@ -2,6 +2,7 @@
 
 use super::batch::{self, Refusal};
 use super::disk::Disk;
+use super::happened::{Grown, Waiter};
 use super::jobs::Job;
 use super::load::Found;
 use super::partition_id::PartitionId;
@@ -30,8 +31,8 @@ pub(super) struct Partition {
     pub producers: Producers,
     unwritten: VecDeque<Unwritten>,
     awaiting: VecDeque<Awaiting>,
-    /// The ends that have to be synced, with the rounds that wait for each.
-    awaiting_sync: VecDeque<(i64, u64)>,
+    /// The ends that have to be synced, with the waiter of each.
+    awaiting_sync: VecDeque<(i64, Waiter)>,
     /// The number of the last produce that named this partition.
     last_produce: u64,
     /// The number of records since the last sync, and the end offset of the last completed sync.
@@ -56,13 +57,13 @@ struct Unwritten {
     address: Address,
 }
 
-/// A produce or a round that waits for a batch to be written.
+/// A wait for a batch to be written.
 #[derive(Debug)]
 struct Awaiting {
     end_offset: i64,
     /// Whether the batch must be synced, too.
     sync: bool,
-    produce: u64,
+    waiter: Waiter,
 }
 
 /// The readable offsets of a partition: from `log_start` to before `high_watermark`.
@@ -74,12 +75,12 @@ pub(crate) struct Bounds {
     pub stable: i64,
 }
 
-/// The number of bytes by which the readable part of a partition grew: of all records, and of
-/// records below the last stable offset.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Grown {
-    pub bytes: u64,
-    pub stable_bytes: u64,
+/// A batch for a partition.
+pub(super) struct NewBatch<'b> {
+    pub origin: Origin,
+    pub bytes: &'b [u8],
+    /// The stamp of the verdict that admitted the batch, if there was a question.
+    pub admitted: Option<Stamp>,
 }
 
 /// The place of an appended batch.
@@ -160,9 +161,7 @@ impl Partition {
     /// was admitted before: by the verdict with the stamp `admitted`, if there was a question.
     pub(super) fn append(
         &mut self,
-        origin: Origin,
-        bytes: &[u8],
-        admitted: Option<Stamp>,
+        &NewBatch { origin, bytes, admitted }: &NewBatch<'_>,
         disk: &mut Disk,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
@@ -278,10 +277,10 @@ impl Partition {
         due
     }
 
-    /// Adds a produce that waits for its batch. Returns false if the batch is written already.
-    pub(super) fn await_write(&mut self, appended: &Appended, produce: u64) -> bool {
+    /// Adds a waiter for a batch. Returns false if the batch is written already.
+    pub(super) fn await_write(&mut self, appended: &Appended, waiter: Waiter) -> bool {
         let end_offset = appended.last_offset + 1;
-        let awaiting = Awaiting { end_offset, sync: appended.sync, produce };
+        let awaiting = Awaiting { end_offset, sync: appended.sync, waiter };
         let waits = !self.is_done(&awaiting);
         if waits {
             self.awaiting.push_back(awaiting);
@@ -289,10 +288,10 @@ impl Partition {
         waits
     }
 
-    /// Adds a round that waits for the writes of all batches. Returns false if all are written.
-    pub(super) fn await_end(&mut self, round: u64) -> bool {
+    /// Adds a waiter for the writes of all batches. Returns false if all are written.
+    pub(super) fn await_end(&mut self, waiter: Waiter) -> bool {
         let end_offset = self.log.log_end_offset();
-        let awaiting = Awaiting { end_offset, sync: false, produce: round };
+        let awaiting = Awaiting { end_offset, sync: false, waiter };
         let waits = !self.is_done(&awaiting);
         if waits {
             self.awaiting.push_back(awaiting);
@@ -300,11 +299,11 @@ impl Partition {
         waits
     }
 
-    /// Adds a round that waits for a sync of all batches. Returns false if all are synced.
-    pub(super) fn await_sync(&mut self, round: u64) -> bool {
+    /// Adds a waiter for a sync of all batches. Returns false if all are synced.
+    pub(super) fn await_sync(&mut self, waiter: Waiter) -> bool {
         let end = self.log.log_end_offset();
         let waits = self.durable_offset() < end;
-        self.awaiting_sync.extend(waits.then_some((end, round)));
+        self.awaiting_sync.extend(waits.then_some((end, waiter)));
         waits
     }
 
@@ -361,13 +360,13 @@ impl Partition {
         self.log.synced(end);
     }
 
-    /// Takes the produces and rounds whose batches are written, or synced if they wait for that.
-    pub(super) fn take_done(&mut self) -> Vec<u64> {
+    /// Takes the waiters whose batches are written, or synced if they wait for that.
+    pub(super) fn take_done(&mut self) -> Vec<Waiter> {
         let done = self.awaiting.iter().take_while(|awaiting| self.is_done(awaiting)).count();
-        let mut done: Vec<_> = self.awaiting.drain(..done).map(|it| it.produce).collect();
+        let mut done: Vec<_> = self.awaiting.drain(..done).map(|it| it.waiter).collect();
         let durable = self.durable_offset();
-        while let Some((_, round)) = self.awaiting_sync.pop_front_if(|it| it.0 <= durable) {
-            done.push(round);
+        while let Some((_, waiter)) = self.awaiting_sync.pop_front_if(|it| it.0 <= durable) {
+            done.push(waiter);
         }
         done
     }
@@ -406,6 +405,21 @@ impl Partition {
         aborted.map(answer).collect()
     }
 
+    /// Deletes records before an offset. Returns the new log start offset; None if the offset is
+    /// not in the log.
+    pub(super) fn delete_records(
+        &mut self,
+        offset: i64,
+        wall: Wall,
+        disk: &mut Disk,
+        out: &mut Effects,
+    ) -> Option<i64> {
+        let (files, ops) = (&mut disk.files, &mut out.ops);
+        let deleted = self.log.delete_records(offset, wall.0, files, ops);
+        self.producers.transactions.log_starts_at(self.log.log_start_offset());
+        deleted
+    }
+
     /// Removes records that the topic's retention does not keep.
     pub(super) fn sweep(&mut self, wall: Wall, disk: &mut Disk, out: &mut Effects) {
         self.log.retain(wall.0, &mut disk.files, &mut out.ops);
@@ -425,29 +439,28 @@ impl Partition {
         disk.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
-    /// Handles a write or a sync that found no file. Returns the produces and rounds that wait in
-    /// vain: for syncs, and for records from the offset `from` on.
-    pub(super) fn lost_write(&mut self, from: i64, disk: &mut Disk) -> Vec<u64> {
+    /// Handles a write or a sync that found no file. Returns the waiters that wait in vain: for
+    /// syncs, and for records from the offset `from` on.
+    pub(super) fn lost_write(&mut self, from: i64, disk: &mut Disk) -> Vec<Waiter> {
         self.has_lost_writes = true;
         let kept = self.unwritten.partition_point(|it| it.end_offset <= from);
         self.unwritten.drain(kept..).for_each(|it| disk.written(it.address, it.len));
         let is_lost = |it: &Awaiting| it.sync || it.end_offset > from;
-        let lost = self.awaiting.iter().filter(|it| is_lost(it)).map(|it| it.produce);
-        let rounds = self.awaiting_sync.drain(..).map(|(_, round)| round);
-        let waiting = lost.chain(rounds).collect();
+        let lost = self.awaiting.iter().filter(|it| is_lost(it)).map(|it| it.waiter);
+        let of_syncs = self.awaiting_sync.drain(..).map(|(_, waiter)| waiter);
+        let waiting = lost.chain(of_syncs).collect();
         self.awaiting.retain(|it| !is_lost(it));
         waiting
     }
 
-    /// Deletes the log of a deleted topic's partition. Returns the produces and the rounds that
-    /// waited for the partition.
-    pub(super) fn remove(self, disk: &mut Disk, out: &mut Effects) -> Vec<u64> {
+    /// Deletes the log of a deleted topic's partition. Returns the waiters for the partition.
+    pub(super) fn remove(self, disk: &mut Disk, out: &mut Effects) -> Vec<Waiter> {
         self.unwritten.iter().for_each(|it| disk.written(it.address, it.len));
         self.producers.release(&mut disk.producers);
         self.log.delete(&mut disk.files, &mut out.ops);
-        let produces = self.awaiting.into_iter().map(|awaiting| awaiting.produce);
-        let rounds = self.awaiting_sync.into_iter().map(|(_, round)| round);
-        produces.chain(rounds).collect()
+        let of_writes = self.awaiting.into_iter().map(|awaiting| awaiting.waiter);
+        let of_syncs = self.awaiting_sync.into_iter().map(|(_, waiter)| waiter);
+        of_writes.chain(of_syncs).collect()
     }
 }
 

@@ -4,6 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::disk::Disk;
 use super::fetches::Fetches;
+use super::happened::Waiter;
 use super::identity::Identity;
 use super::internal_topics::InternalPartition;
 use super::jobs::Job;
@@ -225,13 +226,22 @@ impl Partitions {
         self.by_number.remove(&partition.number);
         self.looks.forget(id);
         self.sync_ended(id);
-        for produce in partition.remove(&mut self.disk, out) {
-            self.produce_written(produce, out);
-        }
+        let done = partition.remove(&mut self.disk, out);
+        self.answer(done, out);
         for fetch in self.fetches.waiting_for(id) {
             self.unpark(fetch, out);
         }
         out.grown.extend(self.awaited_by_shares.take(&id));
+    }
+
+    /// Notes that the waits of requests for a partition are over.
+    fn answer(&mut self, done: Vec<Waiter>, out: &mut Effects) {
+        for waiter in done {
+            match waiter {
+                Waiter::Produce(number) => self.part_ended(number, out),
+                Waiter::Round(number) => self.round_done(number, out),
+            }
+        }
     }
 
     /// Handles a completion whose token has this identity's tag.
@@ -304,7 +314,7 @@ impl Partitions {
         {
             let grown = partition.written(&done, &mut self.disk);
             if grown.bytes > 0 || matches!(done, FileDone::Synced { .. }) {
-                self.answer_produces(id, out);
+                self.answer_done(id, out);
             }
             if grown.bytes > 0 {
                 self.wake_waiters(id, grown, out);
@@ -329,14 +339,12 @@ impl Partitions {
             partition.synced(end);
             self.checkpoint.advanced();
         }
-        self.answer_produces(id, out);
+        self.answer_done(id, out);
     }
 
-    fn answer_produces(&mut self, id: PartitionId, out: &mut Effects) {
+    fn answer_done(&mut self, id: PartitionId, out: &mut Effects) {
         let done = self.partitions.get_mut(&id).map(Partition::take_done);
-        for produce in done.unwrap_or_default() {
-            self.produce_written(produce, out);
-        }
+        self.answer(done.unwrap_or_default(), out);
     }
 
     /// Forgets the fetches and look-ups of a closed connection. Its writes continue.

@@ -1,8 +1,9 @@
 //! Produce: appends the batches of a request to their partitions, and answers when all are written.
 
 use super::batch::{self, Refusal, ZSTD_SINCE};
+use super::happened::Waiter;
 use super::locate::{Missing, add_endpoint};
-use super::partition::Appended;
+use super::partition::{Appended, NewBatch};
 use super::partition_id::PartitionId;
 use super::produce_answers::{failed, knows_log_start, place_of, unanswered};
 use super::producers::Origin;
@@ -196,18 +197,17 @@ impl Partitions {
         let origin = Origin { wall: round.call.wall, address: round.call.address };
         let fits = self.disk.fits_write_budget(origin.address, bytes.len());
         let may_append = batch.map(|batch| (partition.may_append(batch.producer()), batch));
+        let new = NewBatch { origin, bytes, admitted: None };
         let appended = match may_append {
             _ if fits.is_err() => {
                 out.refused.extend(fits.err());
                 Err(Refusal::of(ErrorCode::RequestTimedOut))
             }
             Some((Append::Ask, _)) if !is_asked => {
-                let stamp = Some(Stamp::default());
-                partition.append(origin, bytes, stamp, &mut self.disk, out)
+                let new = NewBatch { admitted: Some(Stamp::default()), ..new };
+                partition.append(&new, &mut self.disk, out)
             }
-            None | Some((Append::Now, _)) => {
-                partition.append(origin, bytes, None, &mut self.disk, out)
-            }
+            None | Some((Append::Now, _)) => partition.append(&new, &mut self.disk, out),
             // As in Kafka, the coordinator is asked before the records are checked.
             Some((Append::Ask, batch)) if round.transactional_id.is_some() => {
                 round.writes += 1;
@@ -239,7 +239,7 @@ impl Partitions {
         let log_start_offset = partition.log.log_start_offset();
         match appended {
             Ok(appended) => {
-                let waits = acks != 0 && partition.await_write(&appended, produce);
+                let waits = acks != 0 && partition.await_write(&appended, Waiter::Produce(produce));
                 (done(id.index, &appended, log_start_offset), waits)
             }
             Err(refusal) => {
@@ -264,7 +264,7 @@ impl Partitions {
         let Some(pending) = self.produces.get_mut(&produce) else { return };
         pending.fill(asked, answer);
         if !waits {
-            self.produce_written(produce, out);
+            self.part_ended(produce, out);
         }
     }
 
@@ -283,15 +283,6 @@ impl Partitions {
             add_endpoint(&mut round.node_endpoints, endpoint);
         }
         answer
-    }
-
-    /// Handles the end of a write for a request or a round. After the last write, the request is
-    /// answered.
-    pub(super) fn produce_written(&mut self, produce: u64, out: &mut Effects) {
-        if self.round_done(produce, out) {
-            return;
-        }
-        self.part_ended(produce, out);
     }
 
     /// Notes that a write of a produce has ended. After the last write, the produce is answered.

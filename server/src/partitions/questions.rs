@@ -2,7 +2,7 @@
 //! with one question for all such batches of a request (`AddPartitionsToTxnManager`).
 
 use super::batch::Refusal;
-use super::partition::Appended;
+use super::partition::{Appended, NewBatch};
 use super::partition_id::PartitionId;
 use super::producers::{Origin, Sequenced};
 use super::{Call, Effects, Partitions};
@@ -111,8 +111,8 @@ impl Partitions {
         }
         transactions.admit(question.producer, verdict.number, verdict.stamp)?;
         let origin = Origin { wall, address: asked.address };
-        let stamp = Some(verdict.stamp);
-        let appended = partition.append(origin, &asked.bytes, stamp, &mut self.disk, out);
+        let new = NewBatch { origin, bytes: &asked.bytes, admitted: Some(verdict.stamp) };
+        let appended = partition.append(&new, &mut self.disk, out);
         if appended.is_err() {
             partition.producers.transactions.refused(question.producer, verdict.number);
         }

@@ -1,12 +1,13 @@
 //! A fetch in progress: parked until enough bytes exist, read, answered.
 
 use super::fetch_answers::{error_data, unknown_topic};
+use super::happened::Grown;
 use super::internal_topics::InternalPartition;
 use super::isolation::reads_committed;
 use super::jobs::{Job, Part};
 use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, INTERNAL_RECORDS_BYTES_MAX};
 use super::log_read::LogRead;
-use super::partition::{Bounds, Grown};
+use super::partition::Bounds;
 use super::partition_id::PartitionId;
 use super::{Call, Effects, Partitions};
 use crate::limit_refusals::refused_wait_ms;

@@ -3,6 +3,7 @@
 //! is a *round*. A round ends with a message when all of its partitions are done.
 
 use super::effects::{LettersEnd, OpenBySlot};
+use super::happened::Waiter;
 use super::partition::Partition;
 use super::partition_id::PartitionId;
 use super::{Effects, Partitions};
@@ -164,7 +165,7 @@ impl Partitions {
         out: &mut Effects,
     ) -> bool {
         let number = self.next_round();
-        let marked = self.mark(wall, id, end, stamp, number, out);
+        let marked = self.mark(wall, id, end, stamp, Waiter::Round(number), out);
         marked != Err(ErrorCode::RequestTimedOut)
     }
 
@@ -182,16 +183,16 @@ impl Partitions {
         if Fault::LostMarker.is_injected() && number.is_multiple_of(8) {
             return Ok(false);
         }
-        let waits = self.mark(wall, id, end, stamp, number, out)?;
+        let waits = self.mark(wall, id, end, stamp, Waiter::Round(number), out)?;
         let partition = self.partitions.get_mut(&id);
-        Ok(waits || partition.is_some_and(|partition| partition.await_end(number)))
+        Ok(waits || partition.is_some_and(|partition| partition.await_end(Waiter::Round(number))))
     }
 
     fn sync_round(&mut self, ids: Vec<PartitionId>, kind: Kind, out: &mut Effects) {
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
             let Some(partition) = self.partitions.get_mut(&id) else { continue };
-            if partition.await_sync(number) {
+            if partition.await_sync(Waiter::Round(number)) {
                 left += 1;
                 self.rounds.to_sync.insert(id);
             }
@@ -217,32 +218,30 @@ impl Partitions {
         self.begin(round, usize::from(waits), Kind::Letters(number), out);
     }
 
-    /// Notes that a partition of a round is done. Returns false if there is no round with this
-    /// number.
-    pub(super) fn round_done(&mut self, number: u64, out: &mut Effects) -> bool {
-        let Some(round) = self.rounds.all.get_mut(&number) else { return false };
+    /// Notes that a partition of a round is done.
+    pub(super) fn round_done(&mut self, number: u64, out: &mut Effects) {
+        let Some(round) = self.rounds.all.get_mut(&number) else { return };
         round.left -= 1;
         if round.left == 0
             && let Some(round) = self.rounds.all.remove(&number)
         {
             self.end_round(round.kind, out);
         }
-        true
     }
 
     /// Handles the loss of writes in a partition of a round. A coordinator gets no answer, and
     /// sends its message again; a report does not wait for the partition; dead letters fail.
-    /// Returns false if there is no round with this number.
-    pub(super) fn round_lost(&mut self, number: u64, out: &mut Effects) -> bool {
+    pub(super) fn round_lost(&mut self, number: u64, out: &mut Effects) {
         match self.rounds.all.get(&number).map(|round| &round.kind) {
-            Some(Kind::Message { .. }) => self.rounds.all.remove(&number).is_some(),
+            Some(Kind::Message { .. }) => {
+                self.rounds.all.remove(&number);
+            }
             Some(Kind::Report(_)) => self.round_done(number, out),
             Some(&Kind::Letters(letters)) => {
                 self.rounds.all.remove(&number);
                 out.letters.push((letters, LettersEnd::Refused(ErrorCode::KafkaStorageError)));
-                true
             }
-            None => false,
+            None => {}
         }
     }
 
