@@ -7,7 +7,6 @@
 
 use super::jobs::Job;
 use super::limits::POINTS_OF_A_WRITE;
-use super::partition::Partition;
 use super::partition_id::PartitionId;
 use super::partition_set::Partitions;
 use super::{Effects, layout};
@@ -15,8 +14,7 @@ use muster_storage::limits::BLOCK_BYTES_MAX;
 use muster_storage::partition_log::{
     RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RecoveryPointsWriter,
 };
-use muster_storage::{FileKey, FileOp, OpenMode, RecoveryPoint};
-use std::ops::Bound;
+use muster_storage::{FileKey, FileOp, OpenMode};
 use tracing::warn;
 
 const INTERVAL_MS: i64 = 60_000;
@@ -95,7 +93,7 @@ impl Partitions {
         self.checkpoint.is_due = false;
         let at = RECOVERY_POINTS_BODY_AT as u64;
         self.checkpoint.writing = Some(Writing { at, ..Writing::default() });
-        let [_, aside] = layout::recovery_points(self.shard());
+        let [_, aside] = layout::recovery_points(self.table.identity().shard);
         out.ops.push(FileOp::RemoveFile { path: aside });
         self.checkpoint_on(out);
     }
@@ -108,17 +106,14 @@ impl Partitions {
         }
         self.checkpoint.writing = None;
         self.disk.files.close(FILE, &mut out.ops);
-        let [path, aside] = layout::recovery_points(self.shard());
+        let [path, aside] = layout::recovery_points(self.table.identity().shard);
         out.ops.push(if has_space {
             FileOp::Rename { token: None, from: aside, to: path }
         } else {
             warn!("no space left for {}: the old file stays", path.display());
             FileOp::RemoveFile { path: aside }
         });
-        for partition in self.partitions.values_mut() {
-            let stored = partition.point_written.take().filter(|_| has_space);
-            stored.into_iter().for_each(|point| partition.log.point_stored(&point));
-        }
+        self.table.points_stored(has_space);
     }
 
     /// Writes the next entries, or the header after the last ones.
@@ -132,7 +127,7 @@ impl Partitions {
             writing.next = Next::Name;
             (0, writing.writer.header())
         });
-        let [_, aside] = layout::recovery_points(self.shard());
+        let [_, aside] = layout::recovery_points(self.table.identity().shard);
         let (token, ops) = (self.disk.token(), &mut out.ops);
         let file = self.disk.files.open(FILE, OpenMode::ASIDE, || aside, ops);
         ops.push(FileOp::Write { token, file, offset, data });
@@ -143,15 +138,11 @@ impl Partitions {
     /// The next entries and their offset; None if no entry is left.
     fn next_entries(&mut self, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
         let (mut data, from) = (Vec::new(), writing.after);
-        for (id, point) in self.points_after(from).take(POINTS_OF_A_WRITE) {
+        for (id, point) in self.table.points_after(from).take(POINTS_OF_A_WRITE) {
             writing.after = Some(id);
             writing.writer.push(id.topic, id.index, &point, &mut data);
         }
-        let written = (from.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let is_written = |(id, _): &(&PartitionId, &mut Partition)| Some(**id) <= writing.after;
-        for (_, partition) in self.partitions.range_mut(written).take_while(is_written) {
-            partition.point_written = partition.log.recovery_point();
-        }
+        self.table.points_written(from, writing.after);
         let (at, len) = (writing.at, data.len());
         if len < POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES {
             // A write that is not full is the last one. It ends within a block, so it is padded.
@@ -160,23 +151,5 @@ impl Partitions {
         }
         writing.at += len as u64;
         (len > 0).then_some((at, data))
-    }
-
-    /// The recovery points of the partitions that follow `after` (all partitions for None), by id.
-    /// Offline partitions are included.
-    fn points_after(
-        &self,
-        after: Option<PartitionId>,
-    ) -> impl Iterator<Item = (PartitionId, RecoveryPoint)> {
-        let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let served = self.partitions.range(range);
-        let served = served.filter_map(|(id, it)| Some((*id, it.log.recovery_point()?)));
-        let offline = self.offline.range(range).filter_map(|(id, it)| Some((*id, it.point?)));
-        let (mut served, mut offline) = (served.peekable(), offline.peekable());
-        std::iter::from_fn(move || match (served.peek(), offline.peek()) {
-            (Some((first, _)), Some((second, _))) if second < first => offline.next(),
-            (Some(_), _) => served.next(),
-            (None, _) => offline.next(),
-        })
     }
 }

@@ -111,11 +111,13 @@ impl Partitions {
 
     fn compact_slice(&mut self, now: i64, out: &mut Effects) {
         let Some(mut running) = self.compactor.running.take() else { return };
-        let Some(partition) = self.partitions.get_mut(&running.id) else { return };
+        if self.table.get(running.id).is_none() {
+            return;
+        }
         let token = self.disk.token();
-        let (files, ops) = (&mut self.disk.files, &mut out.ops);
-        let slice = partition.log.compact(&mut running.compaction, token, files, ops);
-        partition.producers.transactions.forget_aborted(&running.compaction.take_dropped_markers());
+        let Running { id, compaction, .. } = &mut running;
+        let slice = self.table.compact(*id, compaction, token, &mut self.disk, out);
+        let Some(slice) = slice else { return };
         match slice {
             Slice::Pause => {
                 let overrun = running.compaction.overrun();
@@ -140,7 +142,7 @@ impl Partitions {
         out: &mut Effects,
     ) {
         let backed_off = now.saturating_add(running.config.backoff_ms.max(1));
-        let name = self.name_of(running.id);
+        let name = self.table.name_of(running.id);
         match end {
             CompactionEnd::Done(compacted) => {
                 let Compacted { bytes_before, bytes_after, .. } = compacted;
@@ -194,68 +196,66 @@ impl Partitions {
 
     /// Begins a pass over the dirtiest partition that is due, if there is one.
     fn begin_if_due(&mut self, times: Times, out: &mut Effects) -> bool {
-        let backoff_ms = self.config.log_cleaner_backoff_ms.max(1);
+        let backoff_ms = self.table.config().log_cleaner_backoff_ms.max(1);
         self.compactor.check_at = times.now.saturating_add(backoff_ms);
         // A pass needs space before it frees any.
-        if !self.config.log_cleaner_enable || self.is_disk_short() {
+        if !self.table.config().log_cleaner_enable || self.is_disk_short() {
             return false;
         }
         let wall = times.expiry().0;
         let mut best: Option<(PartitionId, Cleanable)> = None;
         let (mut is_point_late, mut unsynced) = (false, None);
         self.compactor.are_any = false;
-        self.compactor.resting.retain(|id, _| self.partitions.contains_key(id));
-        self.compactor.stable.retain(|id, _| self.partitions.contains_key(id));
-        for (id, partition) in &self.partitions {
-            let is_left_out = partition.has_lost_writes || self.compactor.damaged.contains(id);
+        let Self { table, compactor, .. } = self;
+        compactor.resting.retain(|id, _| table.get(*id).is_some());
+        compactor.stable.retain(|id, _| table.get(*id).is_some());
+        for (id, partition) in table.all() {
+            let is_left_out = partition.has_lost_writes || compactor.damaged.contains(&id);
             if !partition.config.cleanup_policy.compact || is_left_out {
                 continue;
             }
-            self.compactor.are_any = true;
-            let rests = self.compactor.resting.get(id).is_some_and(|until| *until > times.now);
+            compactor.are_any = true;
+            let rests = compactor.resting.get(&id).is_some_and(|until| *until > times.now);
             if rests || partition.is_lost {
                 continue;
             }
             is_point_late |= partition.log.is_point_late();
-            let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
-            let (reached, stable) = self.compactor.durably_stable(*id, partition);
+            let config = topic_compaction(table.config(), &partition.config, table.placement());
+            let (reached, stable) = compactor.durably_stable(id, partition);
             let Some(cleanable) = partition.due(reached, wall, &config) else {
                 // The partition would be due if the markers of the last transactions were on stable
                 // storage.
                 if unsynced.is_none() && partition.due(stable, wall, &config).is_some() {
-                    unsynced = Some(*id);
+                    unsynced = Some(id);
                 }
                 continue;
             };
             if best.is_none_or(|(_, best)| best.ratio < cleanable.ratio) {
-                best = Some((*id, cleanable));
+                best = Some((id, cleanable));
             }
         }
         if is_point_late {
             self.checkpoint.hurry(times.now);
         }
-        if let Some(partition) = unsynced.and_then(|id| self.partitions.get_mut(&id))
-            && partition.may_be_unsynced()
+        if let Some(id) = unsynced
+            && self.table.get(id).is_some_and(Partition::may_be_unsynced)
         {
-            partition.sync(&mut self.disk, out);
+            self.table.sync(id, &mut self.disk, out);
         }
         best.is_some_and(|(id, cleanable)| self.begin_compaction(id, &cleanable, times))
     }
 
     fn begin_compaction(&mut self, id: PartitionId, cleanable: &Cleanable, times: Times) -> bool {
-        let Some(partition) = self.partitions.get(&id) else { return false };
-        let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
-        let rules = partition.compaction_rules(self.identity.secret, &config, times.expiry());
+        let Some(partition) = self.table.get(id) else { return false };
+        let config =
+            topic_compaction(self.table.config(), &partition.config, self.table.placement());
+        let rules =
+            partition.compaction_rules(self.table.identity().secret, &config, times.expiry());
         let compaction = partition.log.begin_compaction(cleanable, rules);
         let began = times.now;
         let running = Running { id, compaction, config, is_waiting: false, began };
         self.compactor.running = Some(running);
         true
-    }
-
-    pub(super) fn name_of(&self, id: PartitionId) -> String {
-        let topic = self.image().topic_by_id(id.topic);
-        topic.map_or_else(|| id.named(&id.topic.to_string()), |topic| id.named(&topic.name))
     }
 }
 

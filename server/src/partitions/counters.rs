@@ -75,7 +75,7 @@ impl Partitions {
     /// Copies of the counters and gauges of the partitions, for metrics.
     pub(crate) fn numbers(&self) -> Copies {
         let gauges = PartitionGauges {
-            served: self.partitions.len() as u64,
+            served: self.table.len() as u64,
             offline: self.offline() as u64,
             damaged_parts: self.damaged_parts() as u64,
             disk_short: u64::from(self.is_disk_short()),
@@ -91,8 +91,8 @@ impl Partitions {
     /// an account is wrong. For checks.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let asked: usize = self.questions.values().map(OpenQuestion::bytes).sum();
-        let unwritten: usize = self.partitions.values().map(Partition::unwritten_bytes).sum();
-        let producers: usize = self.partitions.values().map(|it| it.producers.len()).sum();
+        let unwritten: usize = self.table.all().map(|(_, it)| it.unwritten_bytes()).sum();
+        let producers: usize = self.table.all().map(|(_, it)| it.producers.len()).sum();
         self.disk.unwritten_bytes().abs_diff(asked + unwritten)
             + self.disk.producers.total().abs_diff(producers)
             + self.fetches.miscounted_shares()
@@ -127,18 +127,18 @@ impl Partitions {
     fn partition_of(&self, segment: &Path) -> Option<(PartitionId, &Partition)> {
         let directory = segment.parent()?;
         let id = layout::parse_directory(directory.file_name()?.to_str()?)?;
-        let partition = self.partitions.get(&id)?;
+        let partition = self.table.get(id)?;
         (directory == layout::directory(id)).then_some((id, partition))
     }
 
     pub(super) fn count_damage(&mut self) {
-        let parts = self.partitions.values().map(|it| it.log.damaged().count());
+        let parts = self.table.all().map(|(_, it)| it.log.damaged().count());
         self.damaged_parts = parts.sum();
     }
 
     /// Whether batches are refused because the disk has too little free space.
     pub(crate) fn is_disk_short(&self) -> bool {
-        self.identity.space.is_short()
+        self.table.identity().space.is_short()
     }
 
     /// Adds the use of the limits of partitions.

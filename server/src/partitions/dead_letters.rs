@@ -19,7 +19,7 @@ impl Partitions {
         letters: (PartitionId, &[u8]),
         out: &mut Effects,
     ) {
-        if self.identity.space.is_short() {
+        if self.table.identity().space.is_short() {
             self.disk.counters.refused_batches += 1;
             return out.letters.push((number, LettersEnd::NoSpace));
         }
@@ -42,11 +42,11 @@ impl Partitions {
     ) -> Result<bool, ErrorCode> {
         // The sender may have a newer image than this shard, so the error makes it try again.
         let later = ErrorCode::NotLeaderOrFollower;
-        let topic = self.image().topic_by_id(id.topic).ok_or(later)?;
+        let topic = self.table.image().topic_by_id(id.topic).ok_or(later)?;
         if topic.is_internal() {
             return Err(ErrorCode::InvalidTopicException);
         }
-        self.locate(topic, id.index).map_err(|missing| {
+        self.table.locate(topic, id.index).map_err(|missing| {
             let is_unknown = missing.error == ErrorCode::UnknownTopicOrPartition;
             if is_unknown { later } else { missing.error }
         })?;
@@ -54,7 +54,7 @@ impl Partitions {
             out.refused.push(refused);
             return Err(ErrorCode::RequestTimedOut);
         }
-        let partition = self.partitions.get_mut(&id).ok_or(later)?;
+        let partition = self.table.get_mut(id).ok_or(later)?;
         let new = NewBatch { origin, bytes: batch, admitted: None };
         let appended = partition.append(&new, &mut self.disk, out);
         let appended = appended.map_err(|refusal| refusal.error)?;

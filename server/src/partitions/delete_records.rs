@@ -51,11 +51,11 @@ impl Partitions {
         offset: i64,
         out: &mut Effects,
     ) -> Result<i64, ErrorCode> {
-        let id = self.locate_named(call.image, topic, index)?;
+        let id = self.table.locate_named(call.image, topic, index)?;
         if id.is_internal() {
             return Err(ErrorCode::PolicyViolation);
         }
-        let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let partition = self.table.get_mut(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         // The file with the new log start might not be written, or might be written where no
         // startup finds it.
         if partition.is_lost || partition.has_lost_writes {
@@ -99,6 +99,7 @@ impl Partitions {
         asked: &OffsetForLeaderPartition,
     ) -> EpochEndOffset {
         let found = self
+            .table
             .locate_named(call.image, topic, asked.partition)
             .and_then(|id| check_leader_epoch(asked.current_leader_epoch).map(|()| id));
         let mut answer = EpochEndOffset { partition: asked.partition, ..Default::default() };
@@ -106,13 +107,14 @@ impl Partitions {
             Err(error) => answer.error_code = error.code(),
             // There is only epoch 0, and the end of the log is its end (KIP-320).
             Ok(id) if asked.leader_epoch == 0 => {
-                (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
+                (answer.leader_epoch, answer.end_offset) =
+                    (0, self.table.bounds(id).high_watermark);
             }
             // As in Kafka, an epoch before epoch 0 ends where epoch 0 begins: at the log start. -1
             // means no epoch, and has no end.
             Ok(id) if asked.leader_epoch < -1 => {
                 (answer.leader_epoch, answer.end_offset) =
-                    (asked.leader_epoch, self.bounds(id).log_start);
+                    (asked.leader_epoch, self.table.bounds(id).log_start);
             }
             Ok(_) => {}
         }

@@ -26,7 +26,7 @@ impl Partitions {
             if topic.is_internal() {
                 return internal(topic, index).filter(|_| (0..topic.partitions).contains(&index));
             }
-            Some(self.partitions.get(&PartitionId { topic: topic.id, index })?.log.size())
+            Some(self.table.get(PartitionId { topic: topic.id, index })?.log.size())
         };
         let mut sizes = Sizes::new();
         let mut add = |topic: &'i Topic, index| {
@@ -39,7 +39,7 @@ impl Partitions {
                 let internal = InternalTopic::seen().filter_map(|row| image.topic(row.name));
                 internal
                     .for_each(|topic| (0..topic.partitions).for_each(|index| add(topic, index)));
-                for id in self.partitions.keys() {
+                for (id, _) in self.table.all() {
                     image.topic_by_id(id.topic).into_iter().for_each(|topic| add(topic, id.index));
                 }
             }

@@ -44,7 +44,7 @@ impl Partitions {
         offsets: &dyn OffsetTransactions,
         left: &mut usize,
     ) -> DescribedProducersPartition<'static> {
-        let found = self.locate_named(call.image, topic, partition_index);
+        let found = self.table.locate_named(call.image, topic, partition_index);
         let all = found.map(|id| match InternalTopic::of_id(id.topic) {
             Some(InternalTopic::ConsumerOffsets) => offsets.describe(id.index),
             Some(
@@ -52,7 +52,7 @@ impl Partitions {
                 | InternalTopic::TransactionState
                 | InternalTopic::ShareState,
             ) => Vec::new(),
-            None => self.partitions.get(&id).map(active_producers).unwrap_or_default(),
+            None => self.table.get(id).map(active_producers).unwrap_or_default(),
         });
         let fitting = all.and_then(|all| match left.checked_sub(all.len()) {
             Some(rest) => {

@@ -114,7 +114,7 @@ impl Partitions {
                 false
             }
             Ok(id) if self.has_diverged(id, asked) => {
-                push(fetch, asked_topic, diverging_data(asked.partition, self.bounds(id)));
+                push(fetch, asked_topic, diverging_data(asked.partition, self.table.bounds(id)));
                 false
             }
             Ok(id) => {
@@ -134,7 +134,7 @@ impl Partitions {
         asked: &FetchPartition,
         max_bytes: i32,
     ) -> Result<PartitionId, Missing> {
-        let id = self.locate(topic, asked.partition)?;
+        let id = self.table.locate(topic, asked.partition)?;
         // In a fetch, any negative leader epoch means that there is none.
         check_leader_epoch(asked.current_leader_epoch.max(-1)).map_err(Missing::of)?;
         // Partitions have no followers: the leader is the only replica.
@@ -147,7 +147,7 @@ impl Partitions {
         if asked.last_fetched_epoch > 0 {
             return Err(Missing::of(ErrorCode::OffsetOutOfRange));
         }
-        let Bounds { log_start, high_watermark, .. } = self.bounds(id);
+        let Bounds { log_start, high_watermark, .. } = self.table.bounds(id);
         let is_readable = (log_start..high_watermark).contains(&asked.fetch_offset);
         // Kafka fails on a negative length only when it reads.
         if max_bytes < 0 && is_readable {
@@ -159,7 +159,7 @@ impl Partitions {
     /// Whether the client has records of epoch 0, the only epoch, beyond the end of the log. If so,
     /// the answer has the end of this epoch (KIP-595).
     fn has_diverged(&self, id: PartitionId, asked: &FetchPartition) -> bool {
-        asked.last_fetched_epoch == 0 && asked.fetch_offset > self.bounds(id).high_watermark
+        asked.last_fetched_epoch == 0 && asked.fetch_offset > self.table.bounds(id).high_watermark
     }
 
     fn moved(
@@ -170,7 +170,7 @@ impl Partitions {
         fetch: &mut Fetch,
     ) -> PartitionData<'static> {
         let mut data = error_data(index, missing.error);
-        if let Some(endpoint) = missing.leader.and_then(|shard| self.endpoint(call, shard)) {
+        if let Some(endpoint) = missing.leader.and_then(|shard| self.table.endpoint(call, shard)) {
             data.current_leader = LeaderIdAndEpoch { leader_id: endpoint.node_id, leader_epoch: 0 };
             add_endpoint(&mut fetch.response.node_endpoints, endpoint);
         }

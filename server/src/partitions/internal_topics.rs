@@ -3,13 +3,10 @@
 //! read is requested in [`Effects::log_reads`](super::Effects) and answered by
 //! [`Partitions::log_read`].
 
-use super::happened::Grown;
 use super::jobs::Job;
 use super::log_read::LogBatches;
 use super::partition::Bounds;
-use super::partition_id::PartitionId;
 use super::{Effects, FailedRead, Partitions};
-use crate::topics::InternalTopic;
 use muster_codec::ErrorCode;
 use muster_storage::FileToken;
 
@@ -25,6 +22,11 @@ pub(super) struct InternalPartition {
 pub(crate) const INTERNAL_RECORD_BYTES: u64 = 64;
 
 impl InternalPartition {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        let Bounds { log_start, high_watermark, stable } = bounds;
+        Self { log_start, high_watermark, stable }
+    }
+
     pub(super) fn bounds(&self) -> Bounds {
         let Self { log_start, high_watermark, stable, .. } = *self;
         Bounds { log_start, high_watermark, stable }
@@ -41,25 +43,6 @@ impl InternalPartition {
 }
 
 impl Partitions {
-    /// Notes that a partition of an internal topic that this shard leads can be read from
-    /// `log_start` to `high_watermark`, and committed records to `stable`. Called at startup and
-    /// after each flush, which added `bytes`.
-    pub fn log_flushed(
-        &mut self,
-        (topic, index): (InternalTopic, i32),
-        (log_start, high_watermark, stable): (i64, i64, i64),
-        bytes: u64,
-        out: &mut Effects,
-    ) {
-        let id = PartitionId { topic: topic.id(), index };
-        let known = self.internal.entry(id).or_default();
-        let records = stable.saturating_sub(known.stable).max(0).unsigned_abs();
-        let stable_bytes = records.saturating_mul(INTERNAL_RECORD_BYTES);
-        (known.log_start, known.high_watermark) = (log_start, high_watermark);
-        known.stable = stable;
-        self.wake_waiters(id, Grown { bytes, stable_bytes }, out);
-    }
-
     /// Takes the batches of a [`LogRead`]. There are none if there was nothing to plan; the error
     /// is the reason why they could not be read.
     pub fn log_read(

@@ -113,9 +113,9 @@ impl Partitions {
         if call.version < first_version(asked.timestamp)? {
             return Err(ErrorCode::UnsupportedVersion);
         }
-        let id = self.locate_named(call.image, topic, asked.partition_index)?;
+        let id = self.table.locate_named(call.image, topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch)?;
-        let bounds = self.bounds(id);
+        let bounds = self.table.bounds(id);
         let end = if reads_committed { bounds.stable } else { bounds.high_watermark };
         let found = match asked.timestamp {
             LATEST => Found::Offset(-1, end, 0),

@@ -1,11 +1,11 @@
 //! Whether this shard answers for a partition, and which shard does otherwise.
 
+use super::Call;
 use super::partition_id::PartitionId;
-use super::{Call, Partitions};
+use super::table::Table;
 use crate::cluster::{ClusterImage, Endpoint, Topic, leader};
 use muster_codec::ErrorCode;
 use muster_codec::messages::NodeEndpoint;
-use std::collections::BTreeSet;
 
 /// The reason why this shard does not answer for a partition.
 #[derive(Debug, Clone, Copy)]
@@ -15,24 +15,17 @@ pub(crate) struct Missing {
     pub leader: Option<u32>,
 }
 
-/// Partitions that clients do not find until the shard's log is flushed up to a position.
-#[derive(Debug, Default)]
-pub(super) struct Withheld {
-    ids: BTreeSet<PartitionId>,
-    until: u64,
-}
-
 impl Missing {
     pub(super) fn of(error: ErrorCode) -> Self {
         Self { error, leader: None }
     }
 }
 
-impl Partitions {
+impl Table {
     /// Finds a partition of a topic in the image, for a client.
     pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
         let id = self.locate_served(topic, index)?;
-        if self.withheld.ids.contains(&id) {
+        if self.is_withheld(id) {
             return Err(Missing::of(ErrorCode::NotLeaderOrFollower));
         }
         Ok(id)
@@ -41,18 +34,18 @@ impl Partitions {
     fn locate_served(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
         let id = PartitionId { topic: topic.id, index };
         let leader = leader(topic, index, self.placement());
-        if leader != self.shard() {
+        if leader != self.identity().shard {
             let error = ErrorCode::NotLeaderOrFollower;
             return Err(Missing { error, leader: Some(leader) });
         }
         if topic.is_internal() {
             return Ok(id);
         }
-        if self.offline.contains_key(&id) {
+        if self.offline().contains(id) {
             return Err(Missing::of(ErrorCode::KafkaStorageError));
         }
         // The partition is in the image but not created yet: the client retries.
-        let known = self.partitions.contains_key(&id);
+        let known = self.get(id).is_some();
         known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
     }
 
@@ -76,25 +69,14 @@ impl Partitions {
     ) -> Result<PartitionId, ErrorCode> {
         let topic = named(self.image(), topic, index)?;
         let id = self.locate_served(topic, index).map_err(|missing| missing.error)?;
-        let has_lost_writes = self.partitions.get(&id).is_some_and(|it| it.has_lost_writes);
+        let has_lost_writes = self.get(id).is_some_and(|it| it.has_lost_writes);
         if has_lost_writes { Err(ErrorCode::KafkaStorageError) } else { Ok(id) }
-    }
-
-    /// Hides these partitions from clients until the shard's log is flushed up to a position.
-    pub(crate) fn withhold(&mut self, ids: BTreeSet<PartitionId>, until: u64) {
-        self.withheld = Withheld { ids, until };
-    }
-
-    /// Notes that the shard's log is flushed up to a position.
-    pub(crate) fn shard_log_flushed(&mut self, position: u64) {
-        if self.withheld.until <= position {
-            self.withheld.ids.clear();
-        }
     }
 
     /// The address of a shard for the client of a request.
     pub(super) fn endpoint(&self, call: Call<'_>, shard: u32) -> Option<NodeEndpoint<'static>> {
-        let Endpoint { host, port } = self.endpoints().of(call.listener).get(shard as usize)?;
+        let Endpoint { host, port } =
+            self.identity().endpoints.of(call.listener).get(shard as usize)?;
         let (host, port) = (host.clone().into(), i32::from(*port));
         Some(NodeEndpoint { node_id: shard as i32, host, port, rack: None })
     }

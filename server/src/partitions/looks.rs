@@ -56,7 +56,7 @@ impl Partitions {
     /// A description of the lost files: their number, and the first of them.
     pub(crate) fn files_trouble(&self) -> Option<String> {
         let ((id, _), LostFile { what, .. }) = self.looks.lost.first_key_value()?;
-        let (name, count) = (self.name_of(*id), self.looks.lost());
+        let (name, count) = (self.table.name_of(*id), self.looks.lost());
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
@@ -73,9 +73,9 @@ impl Partitions {
 
     /// Forgets lost files of segments that retention or DeleteRecords has dropped meanwhile.
     fn forget_dropped(&mut self) {
-        let Self { looks, partitions, .. } = self;
+        let Self { looks, table, .. } = self;
         looks.lost.retain(|(id, segment), file| {
-            let log = partitions.get(id).map(|partition| &partition.log);
+            let log = table.get(*id).map(|partition| &partition.log);
             file.lacks_writes || log.is_some_and(|log| log.has_segment(*segment))
         });
     }
@@ -110,7 +110,7 @@ impl Partitions {
     /// Looks at the active segments of partitions, at a clean stop.
     pub(super) fn look_at_active(&mut self, ids: &[PartitionId], out: &mut Effects) {
         for id in ids.iter().filter(|_| self.has_looks()).collect::<Vec<_>>() {
-            let log = self.partitions.get(id).map(|partition| &partition.log);
+            let log = self.table.get(*id).map(|partition| &partition.log);
             let file = log.and_then(|log| log.file_from(log.active_segment(), &self.disk.files));
             file.into_iter().for_each(|file| self.look_at(*id, file, out));
         }
@@ -124,7 +124,7 @@ impl Partitions {
 
     /// Handles the result of a look.
     pub(super) fn looked(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let Some(partition) = self.table.get(id) else { return };
         let PartitionFile { base_offset, path, bytes, .. } = file;
         let (place, path) = ((id, *base_offset), path.display());
         let what = match done {
@@ -145,10 +145,8 @@ impl Partitions {
             | FileDone::ReadFailed { .. }
             | FileDone::Synced { .. } => return,
         };
-        let is_active = partition.log.active_segment() == *base_offset;
-        partition.is_lost = is_active && what.is_some() || partition.is_lost && !is_active;
-        let refuses = partition.is_lost;
-        let name = self.name_of(id);
+        let refuses = self.table.looked(id, *base_offset, what.is_some());
+        let name = self.table.name_of(id);
         match (what, self.looks.lost.get(&place)) {
             (Some(what), None) => {
                 let consequence = consequence(refuses);
@@ -164,7 +162,7 @@ impl Partitions {
     }
 
     fn has_looks(&self) -> bool {
-        self.config.state_check_max_bytes_per_second > 0 && !self.partitions.is_empty()
+        self.table.config().state_check_max_bytes_per_second > 0 && !self.table.is_empty()
     }
 
     fn look_at(&mut self, id: PartitionId, of: PartitionFile, out: &mut Effects) {
@@ -178,22 +176,19 @@ impl Partitions {
     /// partitions.
     fn next_file(&mut self) -> Option<(PartitionId, PartitionFile)> {
         let after = self.looks.after.take();
-        let rest = match after {
-            Some((id, _)) => self.partitions.range(id..),
-            None => self.partitions.range(..),
-        };
+        let rest = self.table.from(after.map(|(id, _)| id));
         let from = |id: PartitionId| match after {
             Some((last, base_offset)) if last == id => base_offset + 1,
             _ => 0,
         };
         for (id, partition) in rest.take(VISITS_MAX) {
-            if let Some(file) = partition.log.file_from(from(*id), &self.disk.files) {
-                self.looks.after = Some((*id, file.base_offset));
-                return Some((*id, file));
+            if let Some(file) = partition.log.file_from(from(id), &self.disk.files) {
+                self.looks.after = Some((id, file.base_offset));
+                return Some((id, file));
             }
-            self.looks.after = Some((*id, i64::MAX - 1));
+            self.looks.after = Some((id, i64::MAX - 1));
         }
-        let last = self.partitions.last_key_value().map(|(id, _)| *id);
+        let last = self.table.last();
         self.looks.after.take_if(|(id, _)| Some(*id) == last);
         None
     }

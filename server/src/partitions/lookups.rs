@@ -118,7 +118,7 @@ impl Partitions {
     }
 
     fn search(&self, want: &LookupWant) -> Option<TimestampSearch> {
-        let log = &self.partitions.get(&want.id)?.log;
+        let log = &self.table.get(want.id)?.log;
         let time = match want.target {
             Target::AtOrAfter(time) => Some(time),
             Target::Newest => log.max_timestamp(),
@@ -134,7 +134,7 @@ impl Partitions {
         mut search: TimestampSearch,
         out: &mut Effects,
     ) -> bool {
-        let Some(partition) = self.partitions.get(&id) else { return false };
+        let Some(partition) = self.table.get(id) else { return false };
         let token = self.disk.token();
         let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let reads = partition.log.search_read(&mut search, token, files, ops);
@@ -154,7 +154,7 @@ impl Partitions {
     ) {
         let Some(lookup) = self.lookups.get_mut(&part.request) else { return };
         let LookupWant { id, .. } = lookup.wants[part.want];
-        let stable = self.partitions.get(&id).filter(|_| lookup.reads_committed);
+        let stable = self.table.get(id).filter(|_| lookup.reads_committed);
         let end = stable.map_or(i64::MAX, |partition| partition.stable().offset);
         let answer = lookup.answer(part.want);
         match data.map(|data| search.look(data)) {

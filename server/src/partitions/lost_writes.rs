@@ -26,7 +26,7 @@ impl Partitions {
         reason: &str,
         out: &mut Effects,
     ) {
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let Some(partition) = self.table.get_mut(id) else { return };
         let (is_first, LostWrite { segment, from }) =
             (!partition.has_lost_writes, lost(&partition.log));
         let waiting = partition.lost_write(from, &mut self.disk);
@@ -34,9 +34,9 @@ impl Partitions {
         let is_new = self.note_lost((id, segment), file);
         if is_first || is_new {
             let consequence = "Produces are refused until the next start, which needs the file";
-            error!(target: "damage", "{}: {reason}. {consequence}", self.name_of(id));
+            error!(target: "damage", "{}: {reason}. {consequence}", self.table.name_of(id));
         }
-        let topic = self.image().topic_by_id(id.topic).map(|topic| topic.name.clone());
+        let topic = self.table.image().topic_by_id(id.topic).map(|topic| topic.name.clone());
         let topic = topic.unwrap_or_default();
         for waiter in waiting {
             match waiter {
@@ -54,14 +54,14 @@ impl Partitions {
 
     /// Whether any partition has lost writes, such as a marker.
     pub(crate) fn have_lost_writes(&self) -> bool {
-        self.partitions.values().any(|partition| partition.has_lost_writes)
+        self.table.all().any(|(_, partition)| partition.has_lost_writes)
     }
 
     /// Called when a file could not be sent to a client. The next fetch reads the file, and gets
     /// the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {
-        let id = self.by_number.get(&file.log);
-        if let Some(partition) = id.and_then(|id| self.partitions.get_mut(id)) {
+        let id = self.table.by_number(file.log);
+        if let Some(partition) = id.and_then(|id| self.table.get_mut(id)) {
             partition.log.forget_places_in(file);
         }
     }

@@ -91,7 +91,7 @@ impl Partitions {
         out: &mut Effects,
     ) -> Result<(), ErrorCode> {
         round.left = round.left.checked_sub(1).ok_or(ErrorCode::InvalidRequest)?;
-        let id = self.locate_named(round.call.image, topic, index)?;
+        let id = self.table.locate_named(round.call.image, topic, index)?;
         let end = end_of(marker);
         if InternalTopic::of_id(id.topic) == Some(InternalTopic::ConsumerOffsets) {
             round.offsets.mark(round.call.now, id.index, &end, round.number)?;
@@ -126,7 +126,7 @@ impl Partitions {
     ) -> Result<bool, ErrorCode> {
         let has_budget =
             self.disk.fits_write_budget(Address::default(), MARKER_BATCH_BYTES).is_ok();
-        let partition = self.partitions.get_mut(&id);
+        let partition = self.table.get_mut(id);
         let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         match partition.producers.transactions.may_mark(end, stamp) {
             Marking::Stale => return Ok(false),

@@ -71,6 +71,7 @@ mod reads;
 mod record_reads;
 mod rounds;
 mod scrub;
+mod table;
 mod timers;
 mod transactions;
 

@@ -4,32 +4,54 @@
 
 use super::layout;
 use super::partition_id::PartitionId;
-use super::partition_set::Partitions;
-use super::{Effects, load};
 use crate::cluster::{OfflineList, Topic};
 use muster_storage::{PartitionError, RecoveryPoint};
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
 use std::path::Path;
 use tracing::error;
 
-/// A partition that is not served.
-#[derive(Debug)]
+/// The partitions that are not served, with their recovery points, which stay in the file of
+/// recovery points.
+#[derive(Debug, Default)]
 pub(super) struct Offline {
-    /// The recovery point, which stays in the file of recovery points.
-    pub point: Option<RecoveryPoint>,
+    points: BTreeMap<PartitionId, Option<RecoveryPoint>>,
 }
 
-impl Partitions {
-    /// The number of offline partitions.
-    pub fn offline(&self) -> usize {
-        self.offline.len()
+impl Offline {
+    pub(super) fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    pub(super) fn contains(&self, id: PartitionId) -> bool {
+        self.points.contains_key(&id)
     }
 
     /// The offline partitions, in order.
-    pub fn offline_list(&self) -> OfflineList {
-        self.offline.keys().map(|id| (id.topic, id.index)).collect()
+    pub(super) fn list(&self) -> OfflineList {
+        self.ids().map(|id| (id.topic, id.index)).collect()
     }
 
-    pub(super) fn take_offline(
+    pub(super) fn ids(&self) -> impl Iterator<Item = &PartitionId> {
+        self.points.keys()
+    }
+
+    pub(super) fn ids_in(
+        &self,
+        range: RangeInclusive<PartitionId>,
+    ) -> impl Iterator<Item = PartitionId> {
+        self.points.range(range).map(|(id, _)| *id)
+    }
+
+    /// The recovery points of the partitions in a range, by id.
+    pub(super) fn points_in(
+        &self,
+        range: (Bound<PartitionId>, Bound<PartitionId>),
+    ) -> impl Iterator<Item = (PartitionId, RecoveryPoint)> {
+        self.points.range(range).filter_map(|(id, point)| Some((*id, (*point)?)))
+    }
+
+    pub(super) fn add(
         &mut self,
         data: &Path,
         topic: &Topic,
@@ -44,15 +66,11 @@ impl Partitions {
             data.join(layout::directory(id)).display(),
             data = data.display(),
         );
-        self.offline.insert(id, Offline { point });
+        self.points.insert(id, point);
     }
 
     /// Removes a partition whose topic was deleted. Returns false if it was not offline.
-    pub(super) fn remove_offline(&mut self, id: PartitionId, out: &mut Effects) -> bool {
-        let was_offline = self.offline.remove(&id).is_some();
-        if was_offline {
-            out.ops.push(load::removal(id));
-        }
-        was_offline
+    pub(super) fn remove(&mut self, id: PartitionId) -> bool {
+        self.points.remove(&id).is_some()
     }
 }

@@ -6,13 +6,10 @@ use super::disk::Disk;
 use super::fetches::Fetches;
 use super::happened::Waiter;
 use super::identity::Identity;
-use super::internal_topics::InternalPartition;
 use super::jobs::Job;
-use super::load::{self, Found};
-use super::locate::Withheld;
+use super::load;
 use super::looks::Looks;
 use super::lookups::Lookup;
-use super::offline::Offline;
 use super::partition::{Bounds, Partition};
 use super::partition_id::PartitionId;
 use super::produce::PendingProduce;
@@ -20,34 +17,23 @@ use super::questions::OpenQuestion;
 use super::reader::RecordRead;
 use super::rounds::Rounds;
 use super::scrub::Scrubber;
-use super::{Effects, FailedRead, layout};
+use super::table::Table;
+use super::{Effects, FailedRead};
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
-use crate::config::{Config, TopicConfig, effective};
-use crate::placement::Placement;
+use crate::cluster::{ClusterImage, OfflineList, TOPIC_RESOURCE, Topic, leader};
+use crate::config::{Config, effective};
+use crate::topics::InternalTopic;
 use hashbrown::HashMap;
 use muster_codec::{Uuid, Wall};
 use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
 
 /// All partitions of user topics that one shard leads.
 #[derive(Debug)]
 pub struct Partitions {
-    pub(super) identity: Identity,
-    pub(super) config: Config,
-    /// The image to which the partitions belong.
-    image: ClusterImage,
-    pub(super) partitions: BTreeMap<PartitionId, Partition>,
-    /// Partitions that could not be opened at startup.
-    pub(super) offline: BTreeMap<PartitionId, Offline>,
-    pub(super) withheld: Withheld,
-    /// Partitions of internal topics that were reported or fetched.
-    pub(super) internal: BTreeMap<PartitionId, InternalPartition>,
-    /// The partitions by the numbers of their logs, which the tokens of their writes contain.
-    pub(super) by_number: HashMap<u32, PartitionId>,
+    pub(super) table: Table,
     pub(super) disk: Disk,
     /// The number of the last request of producers.
     pub(super) last_request: u64,
@@ -80,15 +66,8 @@ impl Partitions {
         let last_request = identity.first_number;
         let (disk, fetches) = (Disk::new(&config, &identity), Fetches::new(&config));
         Self {
+            table: Table::new(config, identity),
             disk,
-            identity,
-            config,
-            image: ClusterImage::default(),
-            partitions: BTreeMap::new(),
-            offline: BTreeMap::new(),
-            withheld: Withheld::default(),
-            internal: BTreeMap::new(),
-            by_number: HashMap::new(),
             last_request,
             produces: HashMap::new(),
             questions: BTreeMap::new(),
@@ -122,7 +101,7 @@ impl Partitions {
         out: &mut Effects,
     ) -> io::Result<()> {
         // The shard of a deleted topic's partition follows from its id.
-        let Identity { placement, shard, .. } = self.identity;
+        let Identity { placement, shard, .. } = *self.table.identity();
         let ours = |id: &PartitionId| match image.topic_by_id(id.topic) {
             Some(topic) => leader(topic, id.index, placement) == shard,
             None => placement.partition_shard(id.topic, id.index) == shard,
@@ -132,22 +111,25 @@ impl Partitions {
         load::make_directory(data)?;
         let points = load::recovery_points(data)?;
         for topic in image.topics() {
-            let config = effective(&self.config, image, &topic.name);
+            let config = effective(self.table.config(), image, &topic.name);
             self.compactor.configured(&config);
-            for id in self.led(topic) {
+            for id in self.table.led(topic) {
                 let point = points.get(&id).copied();
                 let is_there = point.is_some() || there.contains(&id);
                 let name = id.named(&topic.name);
                 let found =
                     is_there.then(|| load::read(data, id, &name, point, times.wall)).transpose();
                 match found {
-                    Ok(found) => self.add(id, config.clone(), found, times.wall, out),
-                    Err(why) => self.take_offline(data, topic, id, point, &why),
+                    Ok(found) => {
+                        let (config, disk) = (config.clone(), &mut self.disk);
+                        self.table.add(id, config, found, times.wall, disk, out);
+                    }
+                    Err(why) => self.table.take_offline(data, topic, id, point, &why),
                 }
             }
         }
         load::clear(gone, image, times.wall.0, out);
-        self.image = image.clone();
+        self.table.set_image(image);
         self.count_damage();
         self.schedule_sweep(times.now);
         Ok(())
@@ -163,9 +145,9 @@ impl Partitions {
         image: &ClusterImage,
         out: &mut Effects,
     ) {
-        let is_other_config = self.config != *config;
-        self.config.clone_from(config);
-        let before = std::mem::replace(&mut self.image, image.clone());
+        let is_other_config = self.table.config() != config;
+        self.table.set_config(config);
+        let before = self.table.set_image(image);
         let is_same = image.shares_topics_with(&before)
             && image.reconfigured(&before, TOPIC_RESOURCE).is_empty();
         if is_same && !is_other_config {
@@ -178,52 +160,27 @@ impl Partitions {
                 self.topic_changed(times.wall, topic, out);
             }
         }
-        if self.next_sweep.is_none() || self.partitions.is_empty() {
+        if self.next_sweep.is_none() || self.table.is_empty() {
             self.schedule_sweep(times.now);
         }
     }
 
     fn topic_changed(&mut self, wall: Wall, topic: &Topic, out: &mut Effects) {
-        let config = effective(&self.config, &self.image, &topic.name);
+        let config = effective(self.table.config(), self.table.image(), &topic.name);
         self.compactor.configured(&config);
-        for id in self.led(topic) {
-            match self.partitions.get_mut(&id) {
-                Some(partition) => partition.set_config(&config),
-                None if self.offline.contains_key(&id) => {}
-                None => self.add(id, config.clone(), None, wall, out),
-            }
-        }
-    }
-
-    fn add(
-        &mut self,
-        id: PartitionId,
-        config: TopicConfig,
-        found: Option<Found>,
-        wall: Wall,
-        out: &mut Effects,
-    ) {
-        let partition = Partition::open(id, config, found, wall, &mut self.disk, out);
-        self.by_number.insert(partition.number, id);
-        self.partitions.insert(id, partition);
+        self.table.topic_changed(topic, &config, wall, &mut self.disk, out);
     }
 
     fn remove_topic(&mut self, topic: Uuid, out: &mut Effects) {
-        let all = PartitionId { topic, index: 0 }..=PartitionId { topic, index: i32::MAX };
-        let served = self.partitions.range(all.clone()).map(|(id, _)| *id);
-        let ids: Vec<PartitionId> =
-            served.chain(self.offline.range(all).map(|(id, _)| *id)).collect();
-        ids.into_iter().for_each(|id| self.remove(id, out));
+        for id in self.table.of_topic(topic) {
+            self.remove(id, out);
+        }
     }
 
     /// Removes a partition of a deleted topic. Answers produces that wait for its writes, and
     /// fetches that wait for its records.
     fn remove(&mut self, id: PartitionId, out: &mut Effects) {
-        if self.remove_offline(id, out) {
-            return;
-        }
-        let Some(partition) = self.partitions.remove(&id) else { return };
-        self.by_number.remove(&partition.number);
+        let Some(partition) = self.table.remove(id, out) else { return };
         self.looks.forget(id);
         self.sync_ended(id);
         let done = partition.remove(&mut self.disk, out);
@@ -305,12 +262,12 @@ impl Partitions {
     }
 
     fn log_done(&mut self, number: u32, done: FileDone, out: &mut Effects) {
-        let id = self.by_number.get(&number).copied();
+        let id = self.table.by_number(number);
         if let (Some(id), FileDone::Lost { token, reason }) = (id, &done) {
             return self.lost_write(id, |log| log.lost(*token), reason, out);
         }
         if let Some(id) = id
-            && let Some(partition) = self.partitions.get_mut(&id)
+            && let Some(partition) = self.table.get_mut(id)
         {
             let grown = partition.written(&done, &mut self.disk);
             if grown.bytes > 0 || matches!(done, FileDone::Synced { .. }) {
@@ -335,7 +292,7 @@ impl Partitions {
 
     fn flushed(&mut self, id: PartitionId, end: LogEnd, out: &mut Effects) {
         self.sync_ended(id);
-        if let Some(partition) = self.partitions.get_mut(&id) {
+        if let Some(partition) = self.table.get_mut(id) {
             partition.synced(end);
             self.checkpoint.advanced();
         }
@@ -343,7 +300,7 @@ impl Partitions {
     }
 
     fn answer_done(&mut self, id: PartitionId, out: &mut Effects) {
-        let done = self.partitions.get_mut(&id).map(Partition::take_done);
+        let done = self.table.get_mut(id).map(Partition::take_done);
         self.answer(done.unwrap_or_default(), out);
     }
 
@@ -406,26 +363,19 @@ impl Partitions {
         self.disk.is_quiet()
     }
 
-    /// The readable offsets of a partition that this shard serves.
-    pub(super) fn bounds(&self, id: PartitionId) -> Bounds {
-        self.served_bounds(id).unwrap_or_default()
-    }
-
     /// The directories of all partitions, whether or not they exist.
     pub(crate) fn directories(&self) -> impl Iterator<Item = PathBuf> {
-        let all = self.partitions.keys().chain(self.offline.keys());
-        all.map(|id| layout::directory(*id))
+        self.table.directories()
     }
 
     /// The files to which bytes may be added, and the written length of each.
     pub(crate) fn growing_files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
-        self.partitions.values().flat_map(|partition| partition.log.growing())
+        self.table.all().flat_map(|(_, partition)| partition.log.growing())
     }
 
     /// The bounds of a partition that is served; None for any other partition.
     pub(crate) fn served_bounds(&self, id: PartitionId) -> Option<Bounds> {
-        let of_topic = self.partitions.get(&id).map(Partition::bounds);
-        of_topic.or_else(|| self.internal.get(&id).map(InternalPartition::bounds))
+        self.table.served_bounds(id)
     }
 
     /// The bounds of the next `count` partitions of user topics that follow a given one.
@@ -434,33 +384,44 @@ impl Partitions {
         id: Option<PartitionId>,
         count: usize,
     ) -> Vec<(PartitionId, Bounds)> {
-        let from = id.map_or(Unbounded, Excluded);
-        let page = self.partitions.range((from, Unbounded)).take(count);
-        page.map(|(id, partition)| (*id, partition.bounds())).collect()
+        let page = self.table.after(id).take(count);
+        page.map(|(id, partition)| (id, partition.bounds())).collect()
     }
 
-    /// The image to which the partitions belong.
-    pub(super) fn image(&self) -> &ClusterImage {
-        &self.image
+    /// The number of offline partitions.
+    pub fn offline(&self) -> usize {
+        self.table.offline().len()
     }
 
-    pub(super) fn placement(&self) -> Placement {
-        self.identity.placement
+    /// The offline partitions, in order.
+    pub fn offline_list(&self) -> OfflineList {
+        self.table.offline().list()
     }
 
-    pub(super) fn endpoints(&self) -> &Endpoints {
-        &self.identity.endpoints
+    /// Hides these partitions from clients until the shard's log is flushed up to a position.
+    pub(crate) fn withhold(&mut self, ids: BTreeSet<PartitionId>, until: u64) {
+        self.table.withhold(ids, until);
     }
 
-    pub(super) fn shard(&self) -> u32 {
-        self.identity.shard
+    /// Notes that the shard's log is flushed up to a position.
+    pub(crate) fn shard_log_flushed(&mut self, position: u64) {
+        self.table.shard_log_flushed(position);
     }
 
-    /// The partitions of a user topic that this shard leads.
-    fn led(&self, topic: &Topic) -> Vec<PartitionId> {
-        let Identity { placement, shard, .. } = self.identity;
-        let led = (0..topic.partitions).filter(|index| leader(topic, *index, placement) == shard);
-        led.map(|index| PartitionId { topic: topic.id, index }).collect()
+    /// Notes that a partition of an internal topic that this shard leads can be read from
+    /// `log_start` to `high_watermark`, and committed records to `stable`. Called at startup and
+    /// after each flush, which added `bytes`.
+    pub fn log_flushed(
+        &mut self,
+        (topic, index): (InternalTopic, i32),
+        (log_start, high_watermark, stable): (i64, i64, i64),
+        bytes: u64,
+        out: &mut Effects,
+    ) {
+        let id = PartitionId { topic: topic.id(), index };
+        let bounds = Bounds { log_start, high_watermark, stable };
+        let grown = self.table.flushed(id, bounds, bytes);
+        self.wake_waiters(id, grown, out);
     }
 }
 

@@ -168,9 +168,9 @@ impl Partitions {
         if topic.is_internal() {
             return refuse(ErrorCode::InvalidTopicException);
         }
-        Ok(match self.locate(topic, index) {
+        Ok(match self.table.locate(topic, index) {
             // The rest of the disk is reserved for groups, and for deletions, which free space.
-            Ok(_) if self.identity.space.is_short() => {
+            Ok(_) if self.table.identity().space.is_short() => {
                 self.disk.counters.refused_batches += 1;
                 return refuse(ErrorCode::KafkaStorageError);
             }
@@ -186,11 +186,11 @@ impl Partitions {
         bytes: &[u8],
         out: &mut Effects,
     ) -> Option<PartitionProduceResponse<'static>> {
-        let partition = self.partitions.get_mut(&id)?;
+        let verifies = self.table.config().transaction_partition_verification_enable;
+        let partition = self.table.get_mut(id)?;
         if !partition.first_in_request(round.produce) {
             return None;
         }
-        let verifies = self.config.transaction_partition_verification_enable;
         let is_asked = produce_question(round.call.version).is_asked(verifies);
         let header = BatchHeader::read(bytes).ok();
         let batch = header.as_ref().and_then(batch::transactional);
@@ -233,7 +233,7 @@ impl Partitions {
         appended: Result<Appended, Refusal>,
         (produce, acks): (u64, i16),
     ) -> (PartitionProduceResponse<'static>, bool) {
-        let Some(partition) = self.partitions.get_mut(&id) else {
+        let Some(partition) = self.table.get_mut(id) else {
             return (failed(id.index, Refusal::of(ErrorCode::UnknownTopicOrPartition)), false);
         };
         let log_start_offset = partition.log.log_start_offset();
@@ -277,7 +277,9 @@ impl Partitions {
         missing: Missing,
     ) -> PartitionProduceResponse<'static> {
         let mut answer = failed(index, Refusal::of(missing.error));
-        if let Some(endpoint) = missing.leader.and_then(|shard| self.endpoint(round.call, shard)) {
+        if let Some(endpoint) =
+            missing.leader.and_then(|shard| self.table.endpoint(round.call, shard))
+        {
             let leader_id = endpoint.node_id;
             answer.current_leader = LeaderIdAndEpoch { leader_id, leader_epoch: 0 };
             add_endpoint(&mut round.node_endpoints, endpoint);

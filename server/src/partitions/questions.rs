@@ -60,7 +60,7 @@ impl Partitions {
         let Some(topic) = call.image.topic_by_id(first.id.topic) else { return };
         let kind = produce_question(call.version);
         out.questions.push(Question {
-            slot: transaction_slot(topic, first.id.index, self.placement()),
+            slot: transaction_slot(topic, first.id.index, self.table.placement()),
             number: produce,
             transactional_id: transactional_id.into(),
             producer,
@@ -69,7 +69,7 @@ impl Partitions {
         });
         for asked in &batches {
             self.disk.reserve(asked.address, asked.bytes.len());
-            if let Some(partition) = self.partitions.get_mut(&asked.id) {
+            if let Some(partition) = self.table.get_mut(asked.id) {
                 partition.producers.ask(call.wall, &asked.batch, (kind, produce));
             }
         }
@@ -102,7 +102,7 @@ impl Partitions {
         verdict: &Verdict,
         out: &mut Effects,
     ) -> Result<Result<Appended, Refusal>, ErrorCode> {
-        let partition = self.partitions.get_mut(&asked.id);
+        let partition = self.table.get_mut(asked.id);
         let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let transactions = &mut partition.producers.transactions;
         if let Err(error) = verdict.on(&asked.topic, asked.id.index) {

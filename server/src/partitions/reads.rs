@@ -170,7 +170,7 @@ impl Partitions {
                 Err(_) => wrong = true,
             }
         }
-        let max_bytes = self.config.fetch_max_bytes.unsigned_abs() as usize;
+        let max_bytes = self.table.config().fetch_max_bytes.unsigned_abs() as usize;
         fetch.max_bytes = fetch.max_bytes.min(max_bytes).min(FETCH_BYTES_MAX);
         let enough = fetch.available >= fetch.min_bytes;
         let admitted =
@@ -189,9 +189,8 @@ impl Partitions {
             let id = self.fetches.add(fetch);
             self.start_reads(id, out);
         } else {
-            for id in fetch.wants.iter().map(|want| want.id).filter(|id| id.is_internal()) {
-                self.internal.entry(id).or_default();
-            }
+            let internal = fetch.wants.iter().map(|want| want.id).filter(|id| id.is_internal());
+            internal.for_each(|id| self.table.fetched(id));
             self.fetches.park(fetch);
         }
     }
@@ -251,7 +250,7 @@ impl Partitions {
         if let Some(partition) = id.log_partition() {
             return self.read_log(part, partition, out);
         }
-        let Some(partition) = self.partitions.get(&id) else { return };
+        let Some(partition) = self.table.get(id) else { return };
         let token = self.disk.token();
         let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let find = partition.log.find(offset, token, files, ops);
@@ -270,7 +269,7 @@ impl Partitions {
     fn read_log(&mut self, part: Part, partition: LogPartition, out: &mut Effects) {
         let Some(fetch) = self.fetches.get(part.request) else { return };
         let Want { id, offset, max_bytes, .. } = fetch.wants[part.want];
-        let stable = fetch.reads_committed.then(|| self.bounds(id).stable);
+        let stable = fetch.reads_committed.then(|| self.table.bounds(id).stable);
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         let limit = max_bytes.min(fetch.internal_bytes);
         if limit == 0 && fetch.internal_bytes < INTERNAL_RECORDS_BYTES_MAX {
@@ -292,10 +291,10 @@ impl Partitions {
     ) -> Result<u64, Unavailable> {
         if id.is_internal() {
             let new = InternalPartition::default();
-            let partition = self.internal.get(&id).unwrap_or(&new);
+            let partition = self.table.internal(id).unwrap_or(&new);
             return partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange);
         }
-        let partition = self.partitions.get(&id).ok_or(Unavailable::Deleted)?;
+        let partition = self.table.get(id).ok_or(Unavailable::Deleted)?;
         let bytes = partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)?;
         let is_damaged = partition.log.damage_at(offset).is_some();
         if is_damaged { Err(Unavailable::Damaged) } else { Ok(bytes) }
@@ -352,7 +351,7 @@ impl Partitions {
         search: BatchSearch,
         out: &mut Effects,
     ) -> bool {
-        let Some(partition) = self.partitions.get(&id) else { return false };
+        let Some(partition) = self.table.get(id) else { return false };
         let token = self.disk.token();
         let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let Some(search) = partition.log.find_on(search, token, files, ops) else { return false };
@@ -399,7 +398,7 @@ impl Partitions {
         if let Some(error) = failed {
             return Err(error);
         }
-        fetch.describe(want, self.bounds(id));
+        fetch.describe(want, self.table.bounds(id));
         let limit = budget.limit(max_bytes);
         let data = fetch.data(want);
         if let Some(place) = place {
@@ -430,7 +429,7 @@ impl Partitions {
         limit: usize,
         first_whole: bool,
     ) -> Result<(Option<FileRange>, Vec<AbortedTransaction>), ErrorCode> {
-        let Some(partition) = self.partitions.get(&id) else { return Ok((None, Vec::new())) };
+        let Some(partition) = self.table.get(id) else { return Ok((None, Vec::new())) };
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let end = if reads_committed { partition.stable().end } else { None };
         let range = partition.log.range(place, end, limit, first_whole);

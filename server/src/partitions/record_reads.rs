@@ -16,7 +16,7 @@ use muster_storage::{BatchPlace, BatchSearch, Find, Found};
 impl Partitions {
     /// The high watermark of a partition; None if this shard does not have the partition.
     pub(crate) fn share_end(&self, id: PartitionId) -> Option<i64> {
-        self.partitions.get(&id).map(|partition| partition.bounds().high_watermark)
+        self.table.get(id).map(|partition| partition.bounds().high_watermark)
     }
 
     /// The id and the bounds of a partition that this shard leads.
@@ -25,8 +25,8 @@ impl Partitions {
         topic: &Topic,
         index: i32,
     ) -> Result<(PartitionId, Bounds), Missing> {
-        let id = self.locate(topic, index)?;
-        Ok((id, self.bounds(id)))
+        let id = self.table.locate(topic, index)?;
+        Ok((id, self.table.bounds(id)))
     }
 
     /// The approximate number of readable bytes from an offset on; None if the log does not contain
@@ -37,7 +37,7 @@ impl Partitions {
         offset: i64,
         reads_committed: bool,
     ) -> Option<u64> {
-        let partition = self.partitions.get(&id)?;
+        let partition = self.table.get(id)?;
         partition.available(partition.behind_damage(offset), reads_committed)
     }
 
@@ -53,7 +53,7 @@ impl Partitions {
         if !self.disk.has_read_budget() {
             return self.waiting_record_reads.push_back(read);
         }
-        let Some(partition) = self.partitions.get(&read.id) else {
+        let Some(partition) = self.table.get(read.id) else {
             return out.end_read(read.reader, RecordReadEnd::Nothing);
         };
         read.offset = partition.behind_damage(read.offset);
@@ -116,7 +116,7 @@ impl Partitions {
 
     fn find_records_on(&mut self, read: RecordRead, search: BatchSearch, out: &mut Effects) {
         let token = self.disk.token();
-        let partition = self.partitions.get(&read.id);
+        let partition = self.table.get(read.id);
         let search = partition
             .and_then(|it| it.log.find_on(search, token, &mut self.disk.files, &mut out.ops));
         match search {
@@ -128,7 +128,7 @@ impl Partitions {
     /// Reads batches at a place. If the place was compacted meanwhile, searches again.
     fn read_batches(&mut self, read: RecordRead, place: BatchPlace, out: &mut Effects) {
         let RecordRead { reader, id, offset, reads_committed, max_bytes, first_whole } = read;
-        let Some(partition) = self.partitions.get(&id) else {
+        let Some(partition) = self.table.get(id) else {
             return out.end_read(reader, RecordReadEnd::Nothing);
         };
         if !partition.log.is_current(place) {

@@ -15,7 +15,6 @@ use muster_transactions::PartitionSet;
 use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp, Sync};
 use muster_transactions::partition::End;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 /// The maximum number of syncs under way. Each may take a descriptor in addition to the open files.
 const SYNCS_AT_ONCE: usize = 64;
@@ -54,7 +53,7 @@ impl Partitions {
         let Sync { stamp, producer, partitions } = sync;
         let (ids, missing) = self.located(&partitions);
         let is_unanswered = |id: &PartitionId| {
-            let partition = self.partitions.get(id);
+            let partition = self.table.get(*id);
             partition.is_some_and(|it| it.producers.transactions.is_unanswered(producer.id))
         };
         if ids.iter().any(is_unanswered) {
@@ -86,7 +85,7 @@ impl Partitions {
                 // A fenced coordinator gives the transaction up, as in Kafka.
                 Err(ErrorCode::TransactionCoordinatorFenced) => {}
                 Err(_) => {
-                    let topic = self.image().topic_by_id(id.topic);
+                    let topic = self.table.image().topic_by_id(id.topic);
                     topic.into_iter().for_each(|topic| missing.insert(&topic.name, id.index));
                 }
             }
@@ -100,9 +99,8 @@ impl Partitions {
 
     /// Syncs the records of transactions, for reports. Ends with [`Effects::reports`].
     pub(crate) fn sync_for_reports(&mut self, out: &mut Effects) {
-        let known = self.partitions.iter();
-        let ids = known.filter(|(_, it)| !it.producers.transactions.is_empty());
-        let ids = ids.map(|(id, _)| *id).collect();
+        let ids = self.table.all().filter(|(_, it)| !it.producers.transactions.is_empty());
+        let ids = ids.map(|(id, _)| id).collect();
         let open = self.open_by_slot();
         self.sync_round(ids, Kind::Report(open), out);
     }
@@ -120,8 +118,8 @@ impl Partitions {
         let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
         for OpenIn { producer, topic, partition } in open {
             let Some(fate) = known.get(producer).copied() else { continue };
-            let Ok(id) = self.locate_for_coordinator(topic, *partition) else { continue };
-            let Some(it) = self.partitions.get_mut(&id) else { continue };
+            let Ok(id) = self.table.locate_for_coordinator(topic, *partition) else { continue };
+            let Some(it) = self.table.get_mut(id) else { continue };
             let end = it.producers.transactions.reported(*producer, fate, reported.stamp);
             if let Some(end) = end {
                 are_written &= self.mark_unanswered(wall, id, &end, Some(reported.stamp), out);
@@ -142,8 +140,8 @@ impl Partitions {
         let mut are_written = true;
         let all = self.open_by_slot().remove(&slot).unwrap_or_default();
         for OpenIn { producer, topic, partition } in all {
-            let Ok(id) = self.locate_for_coordinator(&topic, partition) else { continue };
-            let of = self.partitions.get(&id).map(|it| &it.producers.transactions);
+            let Ok(id) = self.table.locate_for_coordinator(&topic, partition) else { continue };
+            let of = self.table.get(id).map(|it| &it.producers.transactions);
             if of.is_some_and(|it| it.is_unanswered(producer.id)) {
                 let end = End::abort_of(producer, coordinator_epoch);
                 are_written &= self.mark_unanswered(wall, id, &end, None, out);
@@ -184,14 +182,14 @@ impl Partitions {
             return Ok(false);
         }
         let waits = self.mark(wall, id, end, stamp, Waiter::Round(number), out)?;
-        let partition = self.partitions.get_mut(&id);
+        let partition = self.table.get_mut(id);
         Ok(waits || partition.is_some_and(|partition| partition.await_end(Waiter::Round(number))))
     }
 
     fn sync_round(&mut self, ids: Vec<PartitionId>, kind: Kind, out: &mut Effects) {
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
-            let Some(partition) = self.partitions.get_mut(&id) else { continue };
+            let Some(partition) = self.table.get_mut(id) else { continue };
             if partition.await_sync(Waiter::Round(number)) {
                 left += 1;
                 self.rounds.to_sync.insert(id);
@@ -268,8 +266,7 @@ impl Partitions {
         {
             if self.rounds.syncing.contains(&id) {
                 later.insert(id);
-            } else if let Some(partition) = self.partitions.get_mut(&id) {
-                partition.sync(&mut self.disk, out);
+            } else if self.table.sync(id, &mut self.disk, out) {
                 self.rounds.syncing.insert(id);
             }
         }
@@ -291,19 +288,14 @@ impl Partitions {
     /// writes the recovery points when all are synced. The caller calls again when these operations
     /// are done. Returns false if nothing is left.
     pub fn sync_next(&mut self, out: &mut Effects) -> bool {
-        let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = self.partitions.range_mut((from, Bound::Unbounded));
-        let unsynced = rest.filter(|(_, partition)| partition.may_be_unsynced());
-        let mut synced = Vec::new();
-        for (id, partition) in unsynced.take(SYNCS_AT_ONCE) {
-            self.synced_until = Some(*id);
-            partition.sync(&mut self.disk, out);
-            synced.push(*id);
-        }
+        let after = self.synced_until;
+        let synced = self.table.sync_after(after, SYNCS_AT_ONCE, &mut self.disk, out);
+        self.synced_until = synced.last().copied().or(after);
         self.look_at_active(&synced, out);
         if self.disk.is_quiet() {
-            let is_behind = |it: &Partition| !it.has_lost_writes && it.log.is_sync_behind();
-            if self.partitions.values().any(is_behind) {
+            let is_behind =
+                |(_, it): (_, &Partition)| !it.has_lost_writes && it.log.is_sync_behind();
+            if self.table.all().any(is_behind) {
                 return true;
             }
             self.last_checkpoint(out);
@@ -326,7 +318,7 @@ impl Partitions {
     fn located(&self, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
         let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
         for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {
-            match self.locate_for_coordinator(topic, index) {
+            match self.table.locate_for_coordinator(topic, index) {
                 Ok(id) => ids.push(id),
                 Err(ErrorCode::KafkaStorageError) => missing.insert(topic, index),
                 Err(_) => {}
@@ -338,10 +330,10 @@ impl Partitions {
     /// All open transactions, by slot.
     fn open_by_slot(&self) -> OpenBySlot {
         let mut all = OpenBySlot::new();
-        for (id, partition) in &self.partitions {
-            let Some(topic) = self.image().topic_by_id(id.topic) else { continue };
+        for (id, partition) in self.table.all() {
+            let Some(topic) = self.table.image().topic_by_id(id.topic) else { continue };
             for producer in partition.producers.transactions.open() {
-                let slot = transaction_slot(topic, id.index, self.placement());
+                let slot = transaction_slot(topic, id.index, self.table.placement());
                 let open = OpenIn { producer, topic: (&*topic.name).into(), partition: id.index };
                 all.entry(slot).or_default().push(open);
             }

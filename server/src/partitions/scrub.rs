@@ -79,7 +79,7 @@ impl Partitions {
     pub(super) fn scrub_deadline(&self) -> Option<i64> {
         let Scrubber { next_at, is_waiting, is_stopped, .. } = self.scrubber;
         let waits = is_waiting || is_stopped || !self.disk.has_read_budget();
-        if waits || self.scrub_rate() == 0 || self.partitions.is_empty() {
+        if waits || self.scrub_rate() == 0 || self.table.is_empty() {
             return None;
         }
         Some(if self.scrubber.is_urgent() { 0 } else { next_at })
@@ -95,7 +95,7 @@ impl Partitions {
             if self.looks.lost.contains_key(&(begun.id, begun.scrub.segment())) {
                 continue;
             }
-            let Some(partition) = self.partitions.get(&begun.id) else { continue };
+            let Some(partition) = self.table.get(begun.id) else { continue };
             let file = partition.log.file_from(begun.scrub.segment(), &self.disk.files);
             let Some(file) = file else { continue };
             if file.file.is_none() && !begun.is_there {
@@ -140,21 +140,15 @@ impl Partitions {
         self.scrubber.is_waiting = false;
         let Some(Begun { id, scrub, .. }) = self.scrubber.begun.last_mut() else { return };
         let id = *id;
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let found = match data {
-            Some(data) => {
-                self.disk.counters.scrubbed_bytes += data.len() as u64;
-                partition.log.scrubbed(scrub, data)
-            }
-            None => {
-                partition.log.scrub_failed(scrub);
-                Vec::new()
-            }
-        };
+        if self.table.get(id).is_none() {
+            return;
+        }
+        self.disk.counters.scrubbed_bytes += data.map_or(0, <[u8]>::len) as u64;
+        let found = self.table.scrubbed(id, scrub, data);
         if found.is_empty() {
             return;
         }
-        let name = self.name_of(id);
+        let name = self.table.name_of(id);
         found.iter().for_each(|part| report_part(&layout::directory(id), &name, part));
         self.disk.counters.damage_found += found.len() as u64;
         self.count_damage();
@@ -177,7 +171,7 @@ impl Partitions {
 
     /// The rate in bytes per second; 0 switches scrubbing off.
     fn scrub_rate(&self) -> u64 {
-        self.config.state_check_max_bytes_per_second.max(0).unsigned_abs()
+        self.table.config().state_check_max_bytes_per_second.max(0).unsigned_abs()
     }
 
     /// The scrub to continue: of a suspect, or of the pass if it is due.
@@ -187,7 +181,7 @@ impl Partitions {
             return begun;
         }
         while let Some((id, suspect)) = self.scrubber.suspects.pop_front() {
-            let log = self.partitions.get(&id).map(|partition| &partition.log);
+            let log = self.table.get(id).map(|partition| &partition.log);
             if let Some(scrub) = log.and_then(|log| log.scrub_suspect(&suspect)) {
                 return Some(Begun::new(id, scrub, true));
             }
@@ -202,28 +196,25 @@ impl Partitions {
     /// partitions.
     fn next_of_pass(&mut self, now: i64) -> Option<Begun> {
         let after = self.scrubber.after;
-        let rest = match after {
-            Some((id, _)) => self.partitions.range(id..),
-            None => {
-                self.scrubber.began = now;
-                self.partitions.range(..)
-            }
-        };
+        if after.is_none() {
+            self.scrubber.began = now;
+        }
+        let rest = self.table.from(after.map(|(id, _)| id));
         let from = |id: PartitionId| match after {
             Some((last, base_offset)) if last == id => base_offset + 1,
             Some(_) | None => 0,
         };
         let mut visited = None;
         for (id, partition) in rest.take(VISITS_MAX) {
-            if let Some((base_offset, scrub)) = partition.log.scrub_from(from(*id)) {
-                self.scrubber.after = Some((*id, base_offset));
-                return Some(Begun::new(*id, scrub, false));
+            if let Some((base_offset, scrub)) = partition.log.scrub_from(from(id)) {
+                self.scrubber.after = Some((id, base_offset));
+                return Some(Begun::new(id, scrub, false));
             }
-            visited = Some((*id, i64::MAX - 1));
+            visited = Some((id, i64::MAX - 1));
         }
         self.scrubber.after = visited;
         self.scrubber.next_at = now.saturating_add(1);
-        let last = self.partitions.last_key_value().map(|(id, _)| *id);
+        let last = self.table.last();
         let is_last = visited.is_none_or(|(id, _)| Some(id) == last);
         if is_last {
             self.end_pass(now);

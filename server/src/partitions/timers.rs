@@ -25,15 +25,7 @@ impl Partitions {
         }
         if self.next_sweep.is_some_and(|sweep| sweep <= now) {
             self.schedule_sweep(now);
-            let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
-            let is_short = self.disk.producers.is_short(self.disk.producers_max);
-            for partition in self.partitions.values_mut() {
-                partition.sweep(wall, &mut self.disk, out);
-                partition.producers.expire(wall, expiration_ms, &mut self.disk.producers);
-                if is_short {
-                    partition.producers.forget_inactive(wall, &mut self.disk.producers);
-                }
-            }
+            self.table.sweep(wall, &mut self.disk, out);
             self.count_damage();
         }
         self.compact(times, out);
@@ -43,7 +35,7 @@ impl Partitions {
     }
 
     pub(super) fn schedule_sweep(&mut self, now: i64) {
-        let interval = self.config.log_retention_check_interval_ms;
-        self.next_sweep = (!self.partitions.is_empty()).then_some(now.saturating_add(interval));
+        let interval = self.table.config().log_retention_check_interval_ms;
+        self.next_sweep = (!self.table.is_empty()).then_some(now.saturating_add(interval));
     }
 }

@@ -85,7 +85,7 @@ fn compaction_stops_with_the_server() {
 fn damage_that_compaction_meets_is_refused_to_readers() {
     let mut world = compacted();
     // The scrub's own pass would reach the place much later.
-    world.partitions.config.state_check_max_bytes_per_second = 1;
+    world.partitions.table.config_mut().state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     for _ in 0..12 {
         world.append(0, &keyed("a", 0));

@@ -178,7 +178,7 @@ fn an_address_whose_batches_wait_for_the_disk_leaves_an_eighth_of_the_bytes_to_o
 fn produces_are_refused_while_the_disk_is_short_and_all_else_is_served() {
     let mut world = World::new();
     world.append(0, &batch(1));
-    let space = world.partitions.identity.space.clone();
+    let space = world.partitions.table.identity().space.clone();
     let volume = Volume { total: 1 << 30, usable: 1 << 20 };
     space.set(volume, true);
     let refused = world.produce(0, &batch(1));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A world that scrubs its partitions at this rate.
 fn scrubbed(bytes_per_second: i64) -> World {
     let mut world = World::new();
-    world.partitions.config.state_check_max_bytes_per_second = bytes_per_second;
+    world.partitions.table.config_mut().state_check_max_bytes_per_second = bytes_per_second;
     world.config.state_check_max_bytes_per_second = bytes_per_second;
     for offset in 0..20 {
         world.append(0, &timed_batch(&[1_000 + offset]));
