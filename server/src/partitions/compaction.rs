@@ -12,7 +12,7 @@ use muster_storage::limits::COMPACTION_SLICE_BYTES;
 use muster_storage::partition_log::{
     Cleanable, Compacted, Compaction, CompactionEnd, CompactionRules, Slice,
 };
-use muster_storage::{CompactionConfig, FileDone, Pace, PartitionLog};
+use muster_storage::{CompactionConfig, FileDone, Pace};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, error, warn};
 
@@ -169,8 +169,8 @@ impl Partitions {
             }
             CompactionEnd::Lost { reason } => {
                 // The lost file is one of the compaction: no appended record is known to be lost.
-                let of = |log: &PartitionLog| log.lost_sync(log.active_segment());
-                self.lost_write(running.id, of, &reason, out);
+                let happened = self.table.lost_active(running.id, &reason, &mut self.disk);
+                self.happened(happened, out);
                 self.compactor.check_at = backed_off;
             }
             CompactionEnd::Damaged { suspect, reason } => {

@@ -54,10 +54,9 @@ impl Partitions {
             out.refused.push(refused);
             return Err(ErrorCode::RequestTimedOut);
         }
-        let partition = self.table.get_mut(id).ok_or(later)?;
         let new = NewBatch { origin, bytes: batch, admitted: None };
-        let appended = partition.append(&new, &mut self.disk, out);
+        let appended = self.table.append(id, &new, &mut self.disk, out);
         let appended = appended.map_err(|refusal| refusal.error)?;
-        Ok(partition.await_write(&appended, Waiter::Round(round)))
+        Ok(self.table.await_write(id, &appended, Waiter::Round(round)))
     }
 }

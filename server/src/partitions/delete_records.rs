@@ -1,5 +1,6 @@
 //! DeleteRecords and OffsetForLeaderEpoch: small requests on single partitions.
 
+use super::happened::Happened;
 use super::locate::check_leader_epoch;
 use super::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
@@ -55,7 +56,7 @@ impl Partitions {
         if id.is_internal() {
             return Err(ErrorCode::PolicyViolation);
         }
-        let partition = self.table.get_mut(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let partition = self.table.get(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         // The file with the new log start might not be written, or might be written where no
         // startup finds it.
         if partition.is_lost || partition.has_lost_writes {
@@ -68,9 +69,10 @@ impl Partitions {
         }
         let high_watermark = partition.log.high_watermark();
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
-        let deleted = partition.delete_records(offset, call.wall, &mut self.disk, out);
+        let wall = call.wall;
+        let deleted = self.table.delete_records(id, offset, wall, &mut self.disk, out);
         // The recovery points contain the log start, too.
-        self.checkpoint.advanced();
+        self.happened(Happened::Trimmed, out);
         deleted.ok_or(ErrorCode::OffsetOutOfRange)
     }
 

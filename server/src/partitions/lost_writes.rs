@@ -5,32 +5,21 @@
 
 use super::Effects;
 use super::batch::Refusal;
-use super::happened::Waiter;
+use super::happened::{Lost, Waiter};
 use super::looks::LostFile;
 use super::partition_id::PartitionId;
 use super::partition_set::Partitions;
 use super::produce::PendingProduce;
 use super::produce_answers::{failed, place_of};
 use muster_codec::{ErrorCode, Response};
-use muster_storage::partition_log::LostWrite;
-use muster_storage::{FileKey, PartitionLog};
+use muster_storage::FileKey;
 use tracing::error;
 
 impl Partitions {
-    /// Handles a write or a sync of a partition that found no file. Batches before the lost ones
-    /// can still become readable, so their produces wait.
-    pub(super) fn lost_write(
-        &mut self,
-        id: PartitionId,
-        lost: impl FnOnce(&PartitionLog) -> LostWrite,
-        reason: &str,
-        out: &mut Effects,
-    ) {
-        let Some(partition) = self.table.get_mut(id) else { return };
-        let (is_first, LostWrite { segment, from }) =
-            (!partition.has_lost_writes, lost(&partition.log));
-        let waiting = partition.lost_write(from, &mut self.disk);
-        let file = LostFile { what: reason.to_owned(), lacks_writes: true };
+    /// Handles a write or a sync of a partition that found no file.
+    pub(super) fn lost(&mut self, lost: Lost, out: &mut Effects) {
+        let Lost { id, segment, reason, is_first, waiting } = lost;
+        let file = LostFile { what: reason.clone(), lacks_writes: true };
         let is_new = self.note_lost((id, segment), file);
         if is_first || is_new {
             let consequence = "Produces are refused until the next start, which needs the file";
@@ -60,10 +49,7 @@ impl Partitions {
     /// Called when a file could not be sent to a client. The next fetch reads the file, and gets
     /// the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {
-        let id = self.table.by_number(file.log);
-        if let Some(partition) = id.and_then(|id| self.table.get_mut(id)) {
-            partition.log.forget_places_in(file);
-        }
+        self.table.forget_places_in(file);
     }
 }
 

@@ -126,7 +126,7 @@ impl Partitions {
     ) -> Result<bool, ErrorCode> {
         let has_budget =
             self.disk.fits_write_budget(Address::default(), MARKER_BATCH_BYTES).is_ok();
-        let partition = self.table.get_mut(id);
+        let partition = self.table.get(id);
         let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         match partition.producers.transactions.may_mark(end, stamp) {
             Marking::Stale => return Ok(false),
@@ -134,9 +134,8 @@ impl Partitions {
             Marking::Write if !has_budget => return Err(ErrorCode::RequestTimedOut),
             Marking::Write => {}
         }
-        let marked = partition.mark(wall, end, stamp, &mut self.disk, out);
-        let marked = marked.map_err(|refusal| refusal.error)?;
-        Ok(partition.await_write(&marked, waiter))
+        let marked = self.table.mark((wall, id), end, stamp, &mut self.disk, out)?;
+        Ok(self.table.await_write(id, &marked, waiter))
     }
 }
 

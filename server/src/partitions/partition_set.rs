@@ -4,13 +4,13 @@ use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::disk::Disk;
 use super::fetches::Fetches;
-use super::happened::Waiter;
+use super::happened::{Happened, Waiter};
 use super::identity::Identity;
 use super::jobs::Job;
 use super::load;
 use super::looks::Looks;
 use super::lookups::Lookup;
-use super::partition::{Bounds, Partition};
+use super::partition::Bounds;
 use super::partition_id::PartitionId;
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
@@ -173,22 +173,39 @@ impl Partitions {
 
     fn remove_topic(&mut self, topic: Uuid, out: &mut Effects) {
         for id in self.table.of_topic(topic) {
-            self.remove(id, out);
+            let happened = self.table.remove(id, &mut self.disk, out);
+            self.happened(happened, out);
         }
     }
 
-    /// Removes a partition of a deleted topic. Answers produces that wait for its writes, and
-    /// fetches that wait for its records.
-    fn remove(&mut self, id: PartitionId, out: &mut Effects) {
-        let Some(partition) = self.table.remove(id, out) else { return };
-        self.looks.forget(id);
-        self.sync_ended(id);
-        let done = partition.remove(&mut self.disk, out);
-        self.answer(done, out);
-        for fetch in self.fetches.waiting_for(id) {
-            self.unpark(fetch, out);
+    /// Reports a change of the table to the requests that may wait for it.
+    pub(super) fn happened(&mut self, happened: Happened, out: &mut Effects) {
+        match happened {
+            Happened::Nothing => {}
+            Happened::Written { id, done, grown } => {
+                self.answer(done, out);
+                if grown.bytes > 0 {
+                    self.wake_waiters(id, grown, out);
+                    out.grown.extend(self.awaited_by_shares.take(&id));
+                }
+            }
+            Happened::Synced { done } => {
+                self.checkpoint.advanced();
+                self.answer(done, out);
+            }
+            Happened::Grown { id, grown } => self.wake_waiters(id, grown, out),
+            Happened::Trimmed => self.checkpoint.advanced(),
+            Happened::Lost(lost) => self.lost(lost, out),
+            Happened::Removed { id, done } => {
+                self.looks.forget(id);
+                self.sync_ended(id);
+                self.answer(done, out);
+                for fetch in self.fetches.waiting_for(id) {
+                    self.unpark(fetch, out);
+                }
+                out.grown.extend(self.awaited_by_shares.take(&id));
+            }
         }
-        out.grown.extend(self.awaited_by_shares.take(&id));
     }
 
     /// Notes that the waits of requests for a partition are over.
@@ -223,8 +240,8 @@ impl Partitions {
         }
         if let (Some(Job::Flush(id, end)), FileDone::Lost { reason, .. }) = (&job, &done) {
             self.sync_ended(*id);
-            let of = |log: &PartitionLog| log.lost_sync(end.segment);
-            return self.lost_write(*id, of, reason, out);
+            let happened = self.table.lost_sync(*id, end.segment, reason, &mut self.disk);
+            return self.happened(happened, out);
         }
         let has_space = !matches!(done, FileDone::NoSpace { .. });
         let data = match done {
@@ -262,22 +279,8 @@ impl Partitions {
     }
 
     fn log_done(&mut self, number: u32, done: FileDone, out: &mut Effects) {
-        let id = self.table.by_number(number);
-        if let (Some(id), FileDone::Lost { token, reason }) = (id, &done) {
-            return self.lost_write(id, |log| log.lost(*token), reason, out);
-        }
-        if let Some(id) = id
-            && let Some(partition) = self.table.get_mut(id)
-        {
-            let grown = partition.written(&done, &mut self.disk);
-            if grown.bytes > 0 || matches!(done, FileDone::Synced { .. }) {
-                self.answer_done(id, out);
-            }
-            if grown.bytes > 0 {
-                self.wake_waiters(id, grown, out);
-                out.grown.extend(self.awaited_by_shares.take(&id));
-            }
-        }
+        let happened = self.table.log_done(number, &done, &mut self.disk);
+        self.happened(happened, out);
         match done {
             FileDone::Written { buffer, .. } => self.disk.recycle(buffer),
             FileDone::Synced { .. } => self.checkpoint.advanced(),
@@ -292,16 +295,8 @@ impl Partitions {
 
     fn flushed(&mut self, id: PartitionId, end: LogEnd, out: &mut Effects) {
         self.sync_ended(id);
-        if let Some(partition) = self.table.get_mut(id) {
-            partition.synced(end);
-            self.checkpoint.advanced();
-        }
-        self.answer_done(id, out);
-    }
-
-    fn answer_done(&mut self, id: PartitionId, out: &mut Effects) {
-        let done = self.table.get_mut(id).map(Partition::take_done);
-        self.answer(done.unwrap_or_default(), out);
+        let happened = self.table.synced(id, end);
+        self.happened(happened, out);
     }
 
     /// Forgets the fetches and look-ups of a closed connection. Its writes continue.
@@ -420,8 +415,8 @@ impl Partitions {
     ) {
         let id = PartitionId { topic: topic.id(), index };
         let bounds = Bounds { log_start, high_watermark, stable };
-        let grown = self.table.flushed(id, bounds, bytes);
-        self.wake_waiters(id, grown, out);
+        let happened = self.table.flushed(id, bounds, bytes);
+        self.happened(happened, out);
     }
 }
 

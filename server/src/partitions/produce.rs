@@ -186,16 +186,16 @@ impl Partitions {
         bytes: &[u8],
         out: &mut Effects,
     ) -> Option<PartitionProduceResponse<'static>> {
-        let verifies = self.table.config().transaction_partition_verification_enable;
-        let partition = self.table.get_mut(id)?;
-        if !partition.first_in_request(round.produce) {
+        if !self.table.first_in_request(id, round.produce) {
             return None;
         }
+        let verifies = self.table.config().transaction_partition_verification_enable;
         let is_asked = produce_question(round.call.version).is_asked(verifies);
         let header = BatchHeader::read(bytes).ok();
         let batch = header.as_ref().and_then(batch::transactional);
         let origin = Origin { wall: round.call.wall, address: round.call.address };
         let fits = self.disk.fits_write_budget(origin.address, bytes.len());
+        let partition = self.table.get(id)?;
         let may_append = batch.map(|batch| (partition.may_append(batch.producer()), batch));
         let new = NewBatch { origin, bytes, admitted: None };
         let appended = match may_append {
@@ -205,9 +205,9 @@ impl Partitions {
             }
             Some((Append::Ask, _)) if !is_asked => {
                 let new = NewBatch { admitted: Some(Stamp::default()), ..new };
-                partition.append(&new, &mut self.disk, out)
+                self.table.append(id, &new, &mut self.disk, out)
             }
-            None | Some((Append::Now, _)) => partition.append(&new, &mut self.disk, out),
+            None | Some((Append::Now, _)) => self.table.append(id, &new, &mut self.disk, out),
             // As in Kafka, the coordinator is asked before the records are checked.
             Some((Append::Ask, batch)) if round.transactional_id.is_some() => {
                 round.writes += 1;
@@ -233,13 +233,14 @@ impl Partitions {
         appended: Result<Appended, Refusal>,
         (produce, acks): (u64, i16),
     ) -> (PartitionProduceResponse<'static>, bool) {
-        let Some(partition) = self.table.get_mut(id) else {
+        let Some(partition) = self.table.get(id) else {
             return (failed(id.index, Refusal::of(ErrorCode::UnknownTopicOrPartition)), false);
         };
         let log_start_offset = partition.log.log_start_offset();
         match appended {
             Ok(appended) => {
-                let waits = acks != 0 && partition.await_write(&appended, Waiter::Produce(produce));
+                let waits =
+                    acks != 0 && self.table.await_write(id, &appended, Waiter::Produce(produce));
                 (done(id.index, &appended, log_start_offset), waits)
             }
             Err(refusal) => {

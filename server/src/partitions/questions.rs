@@ -69,9 +69,7 @@ impl Partitions {
         });
         for asked in &batches {
             self.disk.reserve(asked.address, asked.bytes.len());
-            if let Some(partition) = self.table.get_mut(asked.id) {
-                partition.producers.ask(call.wall, &asked.batch, (kind, produce));
-            }
+            self.table.ask((call.wall, asked.id), &asked.batch, (kind, produce));
         }
         let question = OpenQuestion { producer, version: call.version, batches };
         self.questions.insert(produce, question);
@@ -102,19 +100,19 @@ impl Partitions {
         verdict: &Verdict,
         out: &mut Effects,
     ) -> Result<Result<Appended, Refusal>, ErrorCode> {
-        let partition = self.table.get_mut(asked.id);
-        let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let transactions = &mut partition.producers.transactions;
-        if let Err(error) = verdict.on(&asked.topic, asked.id.index) {
-            transactions.refused(question.producer, verdict.number);
+        let OpenQuestion { producer, .. } = *question;
+        let (id, number) = (asked.id, verdict.number);
+        self.table.get(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if let Err(error) = verdict.on(&asked.topic, id.index) {
+            self.table.refused(id, producer, number);
             return Err(error);
         }
-        transactions.admit(question.producer, verdict.number, verdict.stamp)?;
+        self.table.admit(id, producer, number, verdict.stamp)?;
         let origin = Origin { wall, address: asked.address };
         let new = NewBatch { origin, bytes: &asked.bytes, admitted: Some(verdict.stamp) };
-        let appended = partition.append(&new, &mut self.disk, out);
+        let appended = self.table.append(id, &new, &mut self.disk, out);
         if appended.is_err() {
-            partition.producers.transactions.refused(question.producer, verdict.number);
+            self.table.refused(id, producer, number);
         }
         Ok(appended)
     }

@@ -119,8 +119,7 @@ impl Partitions {
         for OpenIn { producer, topic, partition } in open {
             let Some(fate) = known.get(producer).copied() else { continue };
             let Ok(id) = self.table.locate_for_coordinator(topic, *partition) else { continue };
-            let Some(it) = self.table.get_mut(id) else { continue };
-            let end = it.producers.transactions.reported(*producer, fate, reported.stamp);
+            let end = self.table.reported(id, *producer, fate, reported.stamp);
             if let Some(end) = end {
                 are_written &= self.mark_unanswered(wall, id, &end, Some(reported.stamp), out);
             }
@@ -182,15 +181,13 @@ impl Partitions {
             return Ok(false);
         }
         let waits = self.mark(wall, id, end, stamp, Waiter::Round(number), out)?;
-        let partition = self.table.get_mut(id);
-        Ok(waits || partition.is_some_and(|partition| partition.await_end(Waiter::Round(number))))
+        Ok(waits || self.table.await_end(id, Waiter::Round(number)))
     }
 
     fn sync_round(&mut self, ids: Vec<PartitionId>, kind: Kind, out: &mut Effects) {
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
-            let Some(partition) = self.table.get_mut(id) else { continue };
-            if partition.await_sync(Waiter::Round(number)) {
+            if self.table.await_sync(id, Waiter::Round(number)) {
                 left += 1;
                 self.rounds.to_sync.insert(id);
             }

@@ -2,13 +2,177 @@
 
 use super::Table;
 use crate::partitions::Effects;
+use crate::partitions::batch::Refusal;
 use crate::partitions::disk::Disk;
-use crate::partitions::partition::Partition;
+use crate::partitions::happened::{Happened, Lost, Waiter};
+use crate::partitions::partition::{Appended, NewBatch, Partition};
 use crate::partitions::partition_id::PartitionId;
-use muster_codec::Wall;
-use muster_storage::partition_log::{Compaction, Slice};
-use muster_storage::{DamagedPart, FileToken, Scrub};
+use crate::partitions::producers::Sequenced;
+use muster_codec::{ErrorCode, Wall};
+use muster_storage::partition_log::{Compaction, LostWrite, Slice};
+use muster_storage::{DamagedPart, FileDone, FileKey, FileToken, LogEnd, PartitionLog, Scrub};
+use muster_transactions::message::{Known, Producer, QuestionKind, Stamp};
+use muster_transactions::partition::End;
 use std::ops::Bound::{Excluded, Unbounded};
+
+/// Batches, and the waits for their writes.
+impl Table {
+    /// Notes that a produce names a partition. Returns whether this is the first time.
+    pub(crate) fn first_in_request(&mut self, id: PartitionId, produce: u64) -> bool {
+        self.partitions.get_mut(&id).is_some_and(|it| it.first_in_request(produce))
+    }
+
+    /// Checks a batch, appends it and writes it, unless it is a duplicate.
+    pub(crate) fn append(
+        &mut self,
+        id: PartitionId,
+        batch: &NewBatch<'_>,
+        disk: &mut Disk,
+        out: &mut Effects,
+    ) -> Result<Appended, Refusal> {
+        match self.partitions.get_mut(&id) {
+            Some(partition) => partition.append(batch, disk, out),
+            None => Err(Refusal::of(ErrorCode::UnknownTopicOrPartition)),
+        }
+    }
+
+    /// Appends a marker that `may_mark` of the transactions has allowed.
+    pub(crate) fn mark(
+        &mut self,
+        (wall, id): (Wall, PartitionId),
+        end: &End,
+        stamp: Option<Stamp>,
+        disk: &mut Disk,
+        out: &mut Effects,
+    ) -> Result<Appended, ErrorCode> {
+        let partition = self.partitions.get_mut(&id);
+        let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        partition.mark(wall, end, stamp, disk, out).map_err(|refusal| refusal.error)
+    }
+
+    /// Adds a waiter for a batch. Returns false if the batch is written already.
+    pub(crate) fn await_write(
+        &mut self,
+        id: PartitionId,
+        appended: &Appended,
+        waiter: Waiter,
+    ) -> bool {
+        self.partitions.get_mut(&id).is_some_and(|it| it.await_write(appended, waiter))
+    }
+
+    /// Adds a waiter for the writes of all batches. Returns false if all are written.
+    pub(crate) fn await_end(&mut self, id: PartitionId, waiter: Waiter) -> bool {
+        self.partitions.get_mut(&id).is_some_and(|it| it.await_end(waiter))
+    }
+
+    /// Adds a waiter for a sync of all batches. Returns false if all are synced.
+    pub(crate) fn await_sync(&mut self, id: PartitionId, waiter: Waiter) -> bool {
+        self.partitions.get_mut(&id).is_some_and(|it| it.await_sync(waiter))
+    }
+
+    /// Handles the end of a write of a log.
+    pub(crate) fn log_done(&mut self, number: u32, done: &FileDone, disk: &mut Disk) -> Happened {
+        let Some(&id) = self.by_number.get(&number) else { return Happened::Nothing };
+        if let FileDone::Lost { token, reason } = done {
+            return self.lost(id, |log| log.lost(*token), reason, disk);
+        }
+        let Some(partition) = self.partitions.get_mut(&id) else { return Happened::Nothing };
+        let grown = partition.written(done, disk);
+        let may_be_done = grown.bytes > 0 || matches!(done, FileDone::Synced { .. });
+        let done = if may_be_done { partition.take_done() } else { Vec::new() };
+        Happened::Written { id, done, grown }
+    }
+
+    /// Handles the loss of a segment's file, of which a sync was requested.
+    pub(crate) fn lost_sync(
+        &mut self,
+        id: PartitionId,
+        segment: i64,
+        reason: &str,
+        disk: &mut Disk,
+    ) -> Happened {
+        self.lost(id, |log| log.lost_sync(segment), reason, disk)
+    }
+
+    /// Like [`Self::lost_sync`], for the active segment.
+    pub(crate) fn lost_active(
+        &mut self,
+        id: PartitionId,
+        reason: &str,
+        disk: &mut Disk,
+    ) -> Happened {
+        self.lost(id, |log| log.lost_sync(log.active_segment()), reason, disk)
+    }
+
+    /// Batches before the lost ones can still become readable, so their waiters wait.
+    fn lost(
+        &mut self,
+        id: PartitionId,
+        lost: impl FnOnce(&PartitionLog) -> LostWrite,
+        reason: &str,
+        disk: &mut Disk,
+    ) -> Happened {
+        let Some(partition) = self.partitions.get_mut(&id) else { return Happened::Nothing };
+        let (is_first, LostWrite { segment, from }) =
+            (!partition.has_lost_writes, lost(&partition.log));
+        let waiting = partition.lost_write(from, disk);
+        Happened::Lost(Lost { id, segment, reason: reason.to_owned(), is_first, waiting })
+    }
+
+    /// Forgets the places in a file that could not be read.
+    pub(crate) fn forget_places_in(&mut self, file: FileKey) {
+        let id = self.by_number.get(&file.log);
+        if let Some(partition) = id.and_then(|id| self.partitions.get_mut(id)) {
+            partition.log.forget_places_in(file);
+        }
+    }
+}
+
+/// Transactions.
+impl Table {
+    /// Notes that the coordinator is asked about a batch.
+    pub(crate) fn ask(
+        &mut self,
+        (wall, id): (Wall, PartitionId),
+        batch: &Sequenced,
+        question: (QuestionKind, u64),
+    ) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.producers.ask(wall, batch, question);
+        }
+    }
+
+    /// Notes that the coordinator admitted the batches of a question.
+    pub(crate) fn admit(
+        &mut self,
+        id: PartitionId,
+        producer: Producer,
+        question: u64,
+        stamp: Stamp,
+    ) -> Result<(), ErrorCode> {
+        let partition = self.partitions.get_mut(&id);
+        let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        partition.producers.transactions.admit(producer, question, stamp)
+    }
+
+    /// Notes that the batches of a question are refused.
+    pub(crate) fn refused(&mut self, id: PartitionId, producer: Producer, question: u64) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.producers.transactions.refused(producer, question);
+        }
+    }
+
+    /// Handles a coordinator's answer to a report. Returns the marker that is missing, if any.
+    pub(crate) fn reported(
+        &mut self,
+        id: PartitionId,
+        producer: Producer,
+        fate: Known,
+        stamp: Stamp,
+    ) -> Option<End> {
+        self.partitions.get_mut(&id)?.producers.transactions.reported(producer, fate, stamp)
+    }
+}
 
 /// Syncs and upkeep.
 impl Table {
@@ -35,6 +199,13 @@ impl Table {
         unsynced.map(begin).collect()
     }
 
+    /// Notes a completed sync up to an end.
+    pub(crate) fn synced(&mut self, id: PartitionId, end: LogEnd) -> Happened {
+        let Some(partition) = self.partitions.get_mut(&id) else { return Happened::Nothing };
+        partition.synced(end);
+        Happened::Synced { done: partition.take_done() }
+    }
+
     /// Notes that the present recovery points are being written: of the partitions after `after`,
     /// up to `last`.
     pub(crate) fn points_written(&mut self, after: Option<PartitionId>, last: Option<PartitionId>) {
@@ -50,6 +221,19 @@ impl Table {
             let stored = partition.point_written.take().filter(|_| are_stored);
             stored.into_iter().for_each(|point| partition.log.point_stored(&point));
         }
+    }
+
+    /// Deletes the records of a partition before an offset. Returns the new log start offset; None
+    /// if the offset is not in the log.
+    pub(crate) fn delete_records(
+        &mut self,
+        id: PartitionId,
+        offset: i64,
+        wall: Wall,
+        disk: &mut Disk,
+        out: &mut Effects,
+    ) -> Option<i64> {
+        self.partitions.get_mut(&id)?.delete_records(offset, wall, disk, out)
     }
 
     /// Removes records that retention does not keep, and idle producers.

@@ -1,9 +1,10 @@
-//! The table of a shard's partitions.
+//! The table of a shard's partitions. Only the table changes a partition. If anything may wait for
+//! a change, the change returns what [`Happened`].
 
 mod changes;
 
 use super::disk::Disk;
-use super::happened::Grown;
+use super::happened::{Grown, Happened};
 use super::identity::Identity;
 use super::internal_topics::{INTERNAL_RECORD_BYTES, InternalPartition};
 use super::load::{self, Found};
@@ -95,15 +96,6 @@ impl Table {
 
     pub(super) fn get(&self, id: PartitionId) -> Option<&Partition> {
         self.partitions.get(&id)
-    }
-
-    pub(super) fn get_mut(&mut self, id: PartitionId) -> Option<&mut Partition> {
-        self.partitions.get_mut(&id)
-    }
-
-    /// The partition whose log has a number.
-    pub(super) fn by_number(&self, number: u32) -> Option<PartitionId> {
-        self.by_number.get(&number).copied()
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (PartitionId, &Partition)> {
@@ -260,15 +252,20 @@ impl Table {
         }
     }
 
-    /// Removes a partition of a deleted topic; None if it is not served.
-    pub(super) fn remove(&mut self, id: PartitionId, out: &mut Effects) -> Option<Partition> {
+    /// Removes a partition of a deleted topic.
+    pub(super) fn remove(
+        &mut self,
+        id: PartitionId,
+        disk: &mut Disk,
+        out: &mut Effects,
+    ) -> Happened {
         if self.offline.remove(id) {
             out.ops.push(load::removal(id));
-            return None;
+            return Happened::Nothing;
         }
-        let partition = self.partitions.remove(&id)?;
+        let Some(partition) = self.partitions.remove(&id) else { return Happened::Nothing };
         self.by_number.remove(&partition.number);
-        Some(partition)
+        Happened::Removed { id, done: partition.remove(disk, out) }
     }
 
     /// Notes that fetches wait for a partition of an internal topic.
@@ -276,13 +273,12 @@ impl Table {
         self.internal.entry(id).or_default();
     }
 
-    /// Notes the bounds of a partition of an internal topic, after a flush of `bytes`. Returns the
-    /// growth of the readable part.
-    pub(super) fn flushed(&mut self, id: PartitionId, bounds: Bounds, bytes: u64) -> Grown {
+    /// Notes the bounds of a partition of an internal topic, after a flush of `bytes`.
+    pub(super) fn flushed(&mut self, id: PartitionId, bounds: Bounds, bytes: u64) -> Happened {
         let known = self.internal.entry(id).or_default();
         let records = bounds.stable.saturating_sub(known.stable).max(0).unsigned_abs();
         let stable_bytes = records.saturating_mul(INTERNAL_RECORD_BYTES);
         *known = InternalPartition::new(bounds);
-        Grown { bytes, stable_bytes }
+        Happened::Grown { id, grown: Grown { bytes, stable_bytes } }
     }
 }
