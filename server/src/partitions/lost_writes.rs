@@ -41,11 +41,6 @@ impl Partitions {
         self.part_ended(produce, out);
     }
 
-    /// Whether any partition has lost writes, such as a marker.
-    pub(crate) fn have_lost_writes(&self) -> bool {
-        self.table.all().any(|(_, partition)| partition.has_lost_writes)
-    }
-
     /// Called when a file could not be sent to a client. The next fetch reads the file, and gets
     /// the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {

@@ -4,7 +4,6 @@
 
 use super::effects::{LettersEnd, OpenBySlot};
 use super::happened::Waiter;
-use super::partition::Partition;
 use super::partition_id::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::transaction_slot;
@@ -17,7 +16,7 @@ use muster_transactions::partition::End;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of syncs under way. Each may take a descriptor in addition to the open files.
-const SYNCS_AT_ONCE: usize = 64;
+pub(super) const SYNCS_AT_ONCE: usize = 64;
 
 /// The work under way for coordinators.
 #[derive(Debug, Default)]
@@ -279,25 +278,6 @@ impl Partitions {
     /// Notes that a sync of a partition is done, or that the partition is gone.
     pub(super) fn sync_ended(&mut self, id: PartitionId) {
         self.rounds.syncing.remove(&id);
-    }
-
-    /// A step of a clean stop, during which nothing more is written: syncs some partitions, and
-    /// writes the recovery points when all are synced. The caller calls again when these operations
-    /// are done. Returns false if nothing is left.
-    pub fn sync_next(&mut self, out: &mut Effects) -> bool {
-        let after = self.synced_until;
-        let synced = self.table.sync_after(after, SYNCS_AT_ONCE, &mut self.disk, out);
-        self.synced_until = synced.last().copied().or(after);
-        self.look_at_active(&synced, out);
-        if self.disk.is_quiet() {
-            let is_behind =
-                |(_, it): (_, &Partition)| !it.has_lost_writes && it.log.is_sync_behind();
-            if self.table.all().any(is_behind) {
-                return true;
-            }
-            self.last_checkpoint(out);
-        }
-        !self.disk.is_quiet()
     }
 
     /// All open transactions, for checks.

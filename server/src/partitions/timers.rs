@@ -1,5 +1,7 @@
 //! Work of partitions that is due at a time: retention, producers, compaction, recovery points.
 
+use super::partition::Partition;
+use super::rounds::SYNCS_AT_ONCE;
 use super::{Effects, Partitions};
 use crate::clock::{Times, earliest};
 
@@ -37,5 +39,24 @@ impl Partitions {
     pub(super) fn schedule_sweep(&mut self, now: i64) {
         let interval = self.table.config().log_retention_check_interval_ms;
         self.next_sweep = (!self.table.is_empty()).then_some(now.saturating_add(interval));
+    }
+
+    /// A step of a clean stop, during which nothing more is written: syncs some partitions, and
+    /// writes the recovery points when all are synced. The caller calls again when these operations
+    /// are done. Returns false if nothing is left.
+    pub fn sync_next(&mut self, out: &mut Effects) -> bool {
+        let after = self.synced_until;
+        let synced = self.table.sync_after(after, SYNCS_AT_ONCE, &mut self.disk, out);
+        self.synced_until = synced.last().copied().or(after);
+        self.look_at_active(&synced, out);
+        if self.disk.is_quiet() {
+            let is_behind =
+                |(_, it): (_, &Partition)| !it.has_lost_writes && it.log.is_sync_behind();
+            if self.table.all().any(is_behind) {
+                return true;
+            }
+            self.last_checkpoint(out);
+        }
+        !self.disk.is_quiet()
     }
 }

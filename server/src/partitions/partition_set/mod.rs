@@ -1,5 +1,7 @@
 //! The entry point: every kind of call, and the partitions by topic.
 
+mod inspection;
+
 use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::disk::Disk;
@@ -20,15 +22,15 @@ use super::scrub::Scrubber;
 use super::table::Table;
 use super::{Effects, FailedRead};
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, OfflineList, TOPIC_RESOURCE, Topic, leader};
+use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, effective};
 use crate::topics::InternalTopic;
 use hashbrown::HashMap;
 use muster_codec::{Uuid, Wall};
-use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
+use muster_storage::{FileDone, FileToken, LogEnd, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// All partitions of user topics that one shard leads.
 #[derive(Debug)]
@@ -305,92 +307,6 @@ impl Partitions {
         for fetch in self.fetches.of_connection(connection) {
             self.fetches.remove(fetch);
         }
-    }
-
-    /// The number of fetches that are not answered yet.
-    pub fn waiting_fetches(&self) -> usize {
-        self.fetches.len()
-    }
-
-    /// The number of fetches of a connection that wait for records.
-    pub fn parked_fetches(&self, connection: u64) -> usize {
-        self.fetches.parked(connection)
-    }
-
-    /// The maximum number of files that are open at one time.
-    pub fn open_files_max(&self) -> usize {
-        self.disk.files.max()
-    }
-
-    /// The ids of files of which parts are being sent, up to [`Self::open_files_max`]. Opens the
-    /// files that are not open.
-    pub fn open_held(&mut self, files: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
-        self.disk.files.open_held(files, ops)
-    }
-
-    /// The path of a file of which a part is being sent.
-    pub fn held_path(&self, file: FileKey) -> Option<PathBuf> {
-        self.disk.files.held_path(file)
-    }
-
-    /// Releases a part of a file that has been sent, or never will be.
-    pub fn release(&mut self, file: FileKey, ops: &mut Vec<FileOp>) {
-        self.disk.files.release(file, ops);
-    }
-
-    /// The number of parts of files that are not sent yet.
-    pub fn holds(&self) -> usize {
-        self.disk.files.holds()
-    }
-
-    /// The number of bytes of reads under way.
-    pub fn reading_bytes(&self) -> usize {
-        self.disk.reading_bytes()
-    }
-
-    /// The approximate size of the parked fetches.
-    pub fn waiting_bytes(&self) -> usize {
-        self.fetches.bytes_held()
-    }
-
-    /// Whether no operation on files is under way.
-    pub fn is_quiet(&self) -> bool {
-        self.disk.is_quiet()
-    }
-
-    /// The directories of all partitions, whether or not they exist.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = PathBuf> {
-        self.table.directories()
-    }
-
-    /// The files to which bytes may be added, and the written length of each.
-    pub(crate) fn growing_files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
-        self.table.all().flat_map(|(_, partition)| partition.log.growing())
-    }
-
-    /// The bounds of a partition that is served; None for any other partition.
-    pub(crate) fn served_bounds(&self, id: PartitionId) -> Option<Bounds> {
-        self.table.served_bounds(id)
-    }
-
-    /// The bounds of the next `count` partitions of user topics that follow a given one.
-    pub(crate) fn bounds_after(
-        &self,
-        id: Option<PartitionId>,
-        count: usize,
-    ) -> Vec<(PartitionId, Bounds)> {
-        let page = self.table.after(id).take(count);
-        page.map(|(id, partition)| (id, partition.bounds())).collect()
-    }
-
-    /// The number of offline partitions.
-    pub fn offline(&self) -> usize {
-        self.table.offline().len()
-    }
-
-    /// The offline partitions, in order.
-    pub fn offline_list(&self) -> OfflineList {
-        self.table.offline().list()
     }
 
     /// Hides these partitions from clients until the shard's log is flushed up to a position.

@@ -1,0 +1,186 @@
+//! Metrics, sizes and bounds of the partitions, and the questions of checks.
+
+use super::Partitions;
+use crate::cluster::OfflineList;
+use crate::limit_gauges::{Limit, LimitGauges};
+use crate::partitions::counters::PartitionGauges;
+use crate::partitions::layout;
+use crate::partitions::limits::READ_BYTES_IN_FLIGHT_MAX;
+use crate::partitions::partition::{Bounds, Partition};
+use crate::partitions::partition_id::PartitionId;
+use crate::partitions::questions::OpenQuestion;
+use muster_counters::Copies;
+use muster_storage::partition_log::segment_file_name;
+use muster_storage::{DamagedPart, FileId, FileKey, FileOp};
+use std::path::{Path, PathBuf};
+
+impl Partitions {
+    /// The number of fetches that are not answered yet.
+    pub fn waiting_fetches(&self) -> usize {
+        self.fetches.len()
+    }
+
+    /// The number of fetches of a connection that wait for records.
+    pub fn parked_fetches(&self, connection: u64) -> usize {
+        self.fetches.parked(connection)
+    }
+
+    /// The maximum number of files that are open at one time.
+    pub fn open_files_max(&self) -> usize {
+        self.disk.files.max()
+    }
+
+    /// The ids of files of which parts are being sent, up to [`Self::open_files_max`]. Opens the
+    /// files that are not open.
+    pub fn open_held(&mut self, files: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
+        self.disk.files.open_held(files, ops)
+    }
+
+    /// The path of a file of which a part is being sent.
+    pub fn held_path(&self, file: FileKey) -> Option<PathBuf> {
+        self.disk.files.held_path(file)
+    }
+
+    /// Releases a part of a file that has been sent, or never will be.
+    pub fn release(&mut self, file: FileKey, ops: &mut Vec<FileOp>) {
+        self.disk.files.release(file, ops);
+    }
+
+    /// The number of parts of files that are not sent yet.
+    pub fn holds(&self) -> usize {
+        self.disk.files.holds()
+    }
+
+    /// The number of bytes of reads under way.
+    pub fn reading_bytes(&self) -> usize {
+        self.disk.reading_bytes()
+    }
+
+    /// The approximate size of the parked fetches.
+    pub fn waiting_bytes(&self) -> usize {
+        self.fetches.bytes_held()
+    }
+
+    /// Whether no operation on files is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.disk.is_quiet()
+    }
+
+    /// The directories of all partitions, whether or not they exist.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        self.table.directories()
+    }
+
+    /// The files to which bytes may be added, and the written length of each.
+    pub(crate) fn growing_files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
+        self.table.all().flat_map(|(_, partition)| partition.log.growing())
+    }
+
+    /// The bounds of a partition that is served; None for any other partition.
+    pub(crate) fn served_bounds(&self, id: PartitionId) -> Option<Bounds> {
+        self.table.served_bounds(id)
+    }
+
+    /// The bounds of the next `count` partitions of user topics that follow a given one.
+    pub(crate) fn bounds_after(
+        &self,
+        id: Option<PartitionId>,
+        count: usize,
+    ) -> Vec<(PartitionId, Bounds)> {
+        let page = self.table.after(id).take(count);
+        page.map(|(id, partition)| (id, partition.bounds())).collect()
+    }
+
+    /// The number of offline partitions.
+    pub fn offline(&self) -> usize {
+        self.table.offline().len()
+    }
+
+    /// The offline partitions, in order.
+    pub fn offline_list(&self) -> OfflineList {
+        self.table.offline().list()
+    }
+
+    /// Whether any partition has lost writes, such as a marker.
+    pub(crate) fn have_lost_writes(&self) -> bool {
+        self.table.all().any(|(_, partition)| partition.has_lost_writes)
+    }
+
+    /// Copies of the counters and gauges of the partitions, for metrics.
+    pub(crate) fn numbers(&self) -> Copies {
+        let gauges = PartitionGauges {
+            served: self.table.len() as u64,
+            offline: self.offline() as u64,
+            damaged_parts: self.damaged_parts() as u64,
+            disk_short: u64::from(self.is_disk_short()),
+            waiting_fetches: self.waiting_fetches() as u64,
+            reading_bytes: self.reading_bytes() as u64,
+            held_parts: self.holds() as u64,
+            lost_files: self.looks.lost() as u64,
+        };
+        vec![Box::new(self.disk.counters), Box::new(gauges)]
+    }
+
+    /// The difference between the accounts of addresses and a recount of what they count: 0 unless
+    /// an account is wrong. For checks.
+    pub(crate) fn miscounted_shares(&self) -> usize {
+        let asked: usize = self.questions.values().map(OpenQuestion::bytes).sum();
+        let unwritten: usize = self.table.all().map(|(_, it)| it.unwritten_bytes()).sum();
+        let producers: usize = self.table.all().map(|(_, it)| it.producers.len()).sum();
+        self.disk.unwritten_bytes().abs_diff(asked + unwritten)
+            + self.disk.producers.total().abs_diff(producers)
+            + self.fetches.miscounted_shares()
+    }
+
+    /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
+    pub(crate) fn damaged_parts(&self) -> usize {
+        self.damaged_parts
+    }
+
+    /// Whether a byte of a segment is in a damaged part: for checks.
+    pub(crate) fn is_damaged_at(&self, segment: &Path, at: u64) -> bool {
+        let is_in = |part: &DamagedPart| {
+            part.bytes.contains(&at) && segment.ends_with(segment_file_name(part.segment))
+        };
+        let of = self.partition_of(segment);
+        of.is_some_and(|(_, partition)| partition.log.damaged().any(is_in))
+    }
+
+    /// Whether a segment is served whose file is not known to be lost: for checks.
+    pub(crate) fn serves_unlooked(&self, segment: &Path) -> bool {
+        self.partition_of(segment).is_some_and(|(id, partition)| {
+            let mut served = partition
+                .log
+                .segments()
+                .filter(|base_offset| segment.ends_with(segment_file_name(*base_offset)));
+            served.any(|base_offset| !self.is_known_lost(id, base_offset))
+        })
+    }
+
+    /// The partition that has a segment, if it is served.
+    fn partition_of(&self, segment: &Path) -> Option<(PartitionId, &Partition)> {
+        let directory = segment.parent()?;
+        let id = layout::parse_directory(directory.file_name()?.to_str()?)?;
+        let partition = self.table.get(id)?;
+        (directory == layout::directory(id)).then_some((id, partition))
+    }
+
+    pub(crate) fn count_damage(&mut self) {
+        let parts = self.table.all().map(|(_, it)| it.log.damaged().count());
+        self.damaged_parts = parts.sum();
+    }
+
+    /// Whether batches are refused because the disk has too little free space.
+    pub(crate) fn is_disk_short(&self) -> bool {
+        self.table.identity().space.is_short()
+    }
+
+    /// Adds the use of the limits of partitions.
+    pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
+        let io = &self.disk;
+        gauges.set(Limit::UnwrittenBytes, io.unwritten_bytes(), io.unwritten_max);
+        gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
+        gauges.set(Limit::Producers, io.producers.total(), io.producers_max);
+        self.fetches.add_limits(gauges);
+    }
+}
