@@ -65,6 +65,7 @@ mod partition_set;
 mod produce;
 mod produce_answers;
 mod producers;
+mod produces;
 mod questions;
 mod reader;
 mod reads;

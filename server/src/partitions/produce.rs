@@ -1,38 +1,28 @@
 //! Produce: appends the batches of a request to their partitions, and answers when all are written.
 
 use super::batch::{self, Refusal, ZSTD_SINCE};
+use super::disk::Disk;
+use super::effects::{Call, Effects};
 use super::happened::Waiter;
 use super::locate::{Missing, add_endpoint};
 use super::partition::{Appended, NewBatch};
 use super::partition_id::PartitionId;
-use super::produce_answers::{failed, knows_log_start, place_of, unanswered};
+use super::produce_answers::{failed, knows_log_start, unanswered};
 use super::producers::Origin;
-use super::questions::AskedBatch;
-use super::{Call, Effects, Outcome, Partitions, Reply};
+use super::produces::{AskedBatch, Asking, PendingProduce, Produces};
+use super::table::Table;
 use crate::cluster::Topic;
 use muster_codec::messages::{
     LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
     ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
 use muster_codec::record_batch::BatchHeader;
-use muster_codec::{ApiKey, ErrorCode, Response, Str, Uuid};
-use muster_coordinator::RequestId;
+use muster_codec::{ApiKey, ErrorCode, Str, Uuid};
 use muster_transactions::errors::{produce_error, produce_question};
 use muster_transactions::message::Stamp;
 use muster_transactions::partition::Append;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// A produce, or a request with markers, that still waits for writes.
-#[derive(Debug)]
-pub(super) struct PendingProduce {
-    request: RequestId,
-    pub(super) response: Response<'static>,
-    /// The number of partitions that must be written, or that wait for their coordinator.
-    writes: usize,
-    acks: i16,
-    pub(super) error: Option<ErrorCode>,
-}
 
 /// A produce while its partitions are handled.
 struct ProduceUnderWay<'r> {
@@ -54,13 +44,20 @@ struct ProduceUnderWay<'r> {
 /// not.
 type Invalid = HashMap<(Str<'static>, Uuid, i32), PartitionProduceResponse<'static>>;
 
-impl Partitions {
+impl Produces {
     /// Produce v3 to v13. Answered when the writes are done. With acks 0 the reply is
-    /// [`Outcome::Nothing`] (or `Close`), so that the caller counts the request as done.
-    pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
-        self.last_request += 1;
-        self.disk.begin_request();
-        let produce = self.last_request;
+    /// [`Outcome::Nothing`](super::Outcome::Nothing) (or `Close`), so that the caller counts the
+    /// request as done.
+    pub(super) fn produce(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        call: Call<'_>,
+        body: &ProduceRequest<'_>,
+        out: &mut Effects,
+    ) {
+        disk.begin_request();
+        let produce = self.next();
         let mut round = ProduceUnderWay {
             call,
             produce,
@@ -77,66 +74,63 @@ impl Partitions {
             .and_then(|()| check_producers(&round.call, body));
         let responses = match checked {
             Err(refusal) => refuse_all(&mut round, body, &refusal),
-            Ok(()) => self.produce_topics(&mut round, body, out),
+            Ok(()) => round.produce_topics(table, disk, body, out),
         };
         let responses = named_once(responses, &round.invalid);
         let node_endpoints = std::mem::take(&mut round.node_endpoints);
         let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints };
         let ProduceUnderWay { call, produce, acks, writes, error, .. } = round;
         if !round.asked.is_empty() {
-            self.ask(&call, produce, round.transactional_id, round.asked, out);
+            let (transactional_id, batches) = (round.transactional_id, round.asked);
+            let asking = Asking { call, produce, transactional_id, batches };
+            self.ask(table, disk, asking, out);
         }
         let response = response.into();
         let pending = PendingProduce { request: call.request, response, writes, acks, error };
         self.end_or_await(produce, pending, out);
     }
+}
 
-    /// Answers at once if nothing has to be written; otherwise the request waits.
-    pub(super) fn end_or_await(&mut self, number: u64, pending: PendingProduce, out: &mut Effects) {
-        if pending.writes == 0 {
-            pending.end(out);
-        } else {
-            self.produces.insert(number, pending);
-        }
-    }
-
+impl ProduceUnderWay<'_> {
     /// Handles the topics in reverse order, because Kafka uses the last entry of a partition that
     /// is named twice.
     fn produce_topics(
         &mut self,
-        round: &mut ProduceUnderWay<'_>,
+        table: &mut Table,
+        disk: &mut Disk,
         body: &ProduceRequest<'_>,
         out: &mut Effects,
     ) -> Vec<TopicProduceResponse<'static>> {
         let topics = body.topic_data.iter().rev();
         let mut responses: Vec<_> =
-            topics.map(|topic| self.produce_topic(round, topic, out)).collect();
+            topics.map(|topic| self.produce_topic(table, disk, topic, out)).collect();
         responses.reverse();
         responses
     }
 
     fn produce_topic(
         &mut self,
-        round: &mut ProduceUnderWay<'_>,
+        table: &mut Table,
+        disk: &mut Disk,
         data: &TopicProduceData<'_>,
         out: &mut Effects,
     ) -> TopicProduceResponse<'static> {
-        let topic = named_topic(&round.call, data);
+        let topic = named_topic(&self.call, data);
         let mut partition_responses = Vec::with_capacity(data.partition_data.len());
         for partition in data.partition_data.iter().rev() {
             let answer = match topic {
-                Ok(topic) => self.produce_partition(round, topic, partition, out),
+                Ok(topic) => self.produce_partition(table, disk, topic, partition, out),
                 Err(error) => Ok(Some(failed(partition.index, Refusal::of(error)))),
             };
             let answer = answer.unwrap_or_else(|refusal| {
                 let answer = failed(partition.index, refusal);
                 let place = (data.name.clone().into_owned().into(), data.topic_id, answer.index);
-                round.invalid.entry(place).or_insert_with(|| answer.clone());
+                self.invalid.entry(place).or_insert_with(|| answer.clone());
                 Some(answer)
             });
             let Some(answer) = answer else { continue };
-            if let (None, Some(error)) = (round.error, ErrorCode::from_code(answer.error_code)) {
-                round.error = (error != ErrorCode::None).then_some(error);
+            if let (None, Some(error)) = (self.error, ErrorCode::from_code(answer.error_code)) {
+                self.error = (error != ErrorCode::None).then_some(error);
             }
             partition_responses.push(answer);
         }
@@ -151,7 +145,8 @@ impl Partitions {
     /// The records are not one batch.
     fn produce_partition(
         &mut self,
-        round: &mut ProduceUnderWay<'_>,
+        table: &mut Table,
+        disk: &mut Disk,
         topic: &Topic,
         data: &PartitionProduceData<'_>,
         out: &mut Effects,
@@ -161,41 +156,42 @@ impl Partitions {
         if !(0..topic.partitions).contains(&index) {
             return refuse(ErrorCode::UnknownTopicOrPartition);
         }
-        let bytes = batch::only_batch(data.records.as_ref(), round.call.version)?;
-        if !matches!(round.acks, -1..=1) {
+        let bytes = batch::only_batch(data.records.as_ref(), self.call.version)?;
+        if !matches!(self.acks, -1..=1) {
             return refuse(ErrorCode::InvalidRequiredAcks);
         }
         if topic.is_internal() {
             return refuse(ErrorCode::InvalidTopicException);
         }
-        Ok(match self.table.locate(topic, index) {
+        Ok(match table.locate(topic, index) {
             // The rest of the disk is reserved for groups, and for deletions, which free space.
-            Ok(_) if self.table.identity().space.is_short() => {
-                self.disk.counters.refused_batches += 1;
+            Ok(_) if table.identity().space.is_short() => {
+                disk.counters.refused_batches += 1;
                 return refuse(ErrorCode::KafkaStorageError);
             }
-            Ok(id) => self.append(round, (id, &topic.name), bytes, out),
-            Err(missing) => Some(self.not_here(round, index, missing)),
+            Ok(id) => self.append(table, disk, (id, &topic.name), bytes, out),
+            Err(missing) => Some(self.not_here(table, index, missing)),
         })
     }
 
     fn append(
         &mut self,
-        round: &mut ProduceUnderWay<'_>,
+        table: &mut Table,
+        disk: &mut Disk,
         (id, topic): (PartitionId, &Arc<str>),
         bytes: &[u8],
         out: &mut Effects,
     ) -> Option<PartitionProduceResponse<'static>> {
-        if !self.table.first_in_request(id, round.produce) {
+        if !table.first_in_request(id, self.produce) {
             return None;
         }
-        let verifies = self.table.config().transaction_partition_verification_enable;
-        let is_asked = produce_question(round.call.version).is_asked(verifies);
+        let verifies = table.config().transaction_partition_verification_enable;
+        let is_asked = produce_question(self.call.version).is_asked(verifies);
         let header = BatchHeader::read(bytes).ok();
         let batch = header.as_ref().and_then(batch::transactional);
-        let origin = Origin { wall: round.call.wall, address: round.call.address };
-        let fits = self.disk.fits_write_budget(origin.address, bytes.len());
-        let partition = self.table.get(id)?;
+        let origin = Origin { wall: self.call.wall, address: self.call.address };
+        let fits = disk.fits_write_budget(origin.address, bytes.len());
+        let partition = table.get(id)?;
         let may_append = batch.map(|batch| (partition.may_append(batch.producer()), batch));
         let new = NewBatch { origin, bytes, admitted: None };
         let appended = match may_append {
@@ -205,133 +201,67 @@ impl Partitions {
             }
             Some((Append::Ask, _)) if !is_asked => {
                 let new = NewBatch { admitted: Some(Stamp::default()), ..new };
-                self.table.append(id, &new, &mut self.disk, out)
+                table.append(id, &new, disk, out)
             }
-            None | Some((Append::Now, _)) => self.table.append(id, &new, &mut self.disk, out),
+            None | Some((Append::Now, _)) => table.append(id, &new, disk, out),
             // As in Kafka, the coordinator is asked before the records are checked.
-            Some((Append::Ask, batch)) if round.transactional_id.is_some() => {
-                round.writes += 1;
+            Some((Append::Ask, batch)) if self.transactional_id.is_some() => {
+                self.writes += 1;
                 let (topic, bytes) = (Arc::clone(topic), bytes.into());
                 let address = origin.address;
-                round.asked.push(AskedBatch { id, topic, batch, bytes, address });
+                self.asked.push(AskedBatch { id, topic, batch, bytes, address });
                 return Some(PartitionProduceResponse { index: id.index, ..unanswered() });
             }
             Some((Append::Ask, _)) => Err(batch::NOT_TRANSACTIONAL),
             Some((Append::Refuse(error), _)) => {
-                Err(Refusal::unverified(produce_error(error, round.call.version)))
+                Err(Refusal::unverified(produce_error(error, self.call.version)))
             }
         };
-        let (answer, waits) = self.appended(id, appended, (round.produce, round.acks));
-        round.writes += usize::from(waits);
+        let waiter = (self.acks != 0).then_some(Waiter::Produce(self.produce));
+        let (answer, waits) = answer(table, id, appended, waiter);
+        self.writes += usize::from(waits);
         Some(answer)
-    }
-
-    /// The answer for a partition, and whether it waits for a write.
-    fn appended(
-        &mut self,
-        id: PartitionId,
-        appended: Result<Appended, Refusal>,
-        (produce, acks): (u64, i16),
-    ) -> (PartitionProduceResponse<'static>, bool) {
-        let Some(partition) = self.table.get(id) else {
-            return (failed(id.index, Refusal::of(ErrorCode::UnknownTopicOrPartition)), false);
-        };
-        let log_start_offset = partition.log.log_start_offset();
-        match appended {
-            Ok(appended) => {
-                let waits =
-                    acks != 0 && self.table.await_write(id, &appended, Waiter::Produce(produce));
-                (done(id.index, &appended, log_start_offset), waits)
-            }
-            Err(refusal) => {
-                let known = knows_log_start(&refusal);
-                let log_start_offset = if known { log_start_offset } else { -1 };
-                let answer = failed(id.index, refusal);
-                (PartitionProduceResponse { log_start_offset, ..answer }, false)
-            }
-        }
-    }
-
-    /// Completes the answer for a batch after its coordinator's verdict.
-    pub(super) fn asked_answered(
-        &mut self,
-        produce: u64,
-        asked: &AskedBatch,
-        appended: Result<Appended, Refusal>,
-        out: &mut Effects,
-    ) {
-        let Some(pending) = self.produces.get(&produce) else { return };
-        let (answer, waits) = self.appended(asked.id, appended, (produce, pending.acks));
-        let Some(pending) = self.produces.get_mut(&produce) else { return };
-        pending.fill(asked, answer);
-        if !waits {
-            self.part_ended(produce, out);
-        }
     }
 
     /// The answer for a partition that this shard does not serve. It names the leader, so that the
     /// client need not ask for it (KIP-951).
     fn not_here(
-        &self,
-        round: &mut ProduceUnderWay<'_>,
+        &mut self,
+        table: &Table,
         index: i32,
         missing: Missing,
     ) -> PartitionProduceResponse<'static> {
         let mut answer = failed(index, Refusal::of(missing.error));
-        if let Some(endpoint) =
-            missing.leader.and_then(|shard| self.table.endpoint(round.call, shard))
-        {
+        if let Some(endpoint) = missing.leader.and_then(|shard| table.endpoint(self.call, shard)) {
             let leader_id = endpoint.node_id;
             answer.current_leader = LeaderIdAndEpoch { leader_id, leader_epoch: 0 };
-            add_endpoint(&mut round.node_endpoints, endpoint);
+            add_endpoint(&mut self.node_endpoints, endpoint);
         }
         answer
     }
-
-    /// Notes that a write of a produce has ended. After the last write, the produce is answered.
-    pub(super) fn part_ended(&mut self, produce: u64, out: &mut Effects) {
-        let Some(pending) = self.produces.get_mut(&produce) else { return };
-        pending.writes -= 1;
-        if pending.writes == 0
-            && let Some(done) = self.produces.remove(&produce)
-        {
-            done.end(out);
-        }
-    }
 }
 
-impl PendingProduce {
-    /// A request that is answered when this number of writes are done.
-    pub(super) fn of(
-        request: RequestId,
-        response: impl Into<Response<'static>>,
-        writes: usize,
-    ) -> Self {
-        Self { request, response: response.into(), writes, acks: -1, error: None }
-    }
-
-    /// Answers the request.
-    fn end(self, out: &mut Effects) {
-        let Self { request, response, acks, error, .. } = self;
-        match (acks, error) {
-            (0, None) => out.replies.push(Reply { request, outcome: Outcome::Nothing }),
-            (0, Some(error)) => {
-                let reason = format!("a produce with acks=0 failed with {error:?}");
-                out.replies.push(Reply { request, outcome: Outcome::Close(reason) });
-            }
-            _ => out.send(request, response),
+/// The answer for a partition, and whether it waits for a write. Without a waiter it does not wait.
+pub(super) fn answer(
+    table: &mut Table,
+    id: PartitionId,
+    appended: Result<Appended, Refusal>,
+    waiter: Option<Waiter>,
+) -> (PartitionProduceResponse<'static>, bool) {
+    let Some(partition) = table.get(id) else {
+        return (failed(id.index, Refusal::of(ErrorCode::UnknownTopicOrPartition)), false);
+    };
+    let log_start_offset = partition.log.log_start_offset();
+    match appended {
+        Ok(appended) => {
+            let waits = waiter.is_some_and(|waiter| table.await_write(id, &appended, waiter));
+            (done(id.index, &appended, log_start_offset), waits)
         }
-    }
-
-    /// Puts the answer for a partition in its place, unless another entry of the partition was
-    /// invalid.
-    fn fill(&mut self, asked: &AskedBatch, answer: PartitionProduceResponse<'static>) {
-        let AskedBatch { id, topic: name, .. } = asked;
-        let error = ErrorCode::from_code(answer.error_code).filter(|it| *it != ErrorCode::None);
-        self.error = self.error.or(error);
-        let Response::Produce(response) = &mut self.response else { return };
-        if let Some(place) = place_of(response, (id.topic, id.index), name) {
-            *place = answer;
+        Err(refusal) => {
+            let known = knows_log_start(&refusal);
+            let log_start_offset = if known { log_start_offset } else { -1 };
+            let answer = failed(id.index, refusal);
+            (PartitionProduceResponse { log_start_offset, ..answer }, false)
         }
     }
 }

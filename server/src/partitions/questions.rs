@@ -2,57 +2,29 @@
 //! with one question for all such batches of a request (`AddPartitionsToTxnManager`).
 
 use super::batch::Refusal;
+use super::disk::Disk;
+use super::effects::Effects;
+use super::happened::Waiter;
 use super::partition::{Appended, NewBatch};
-use super::partition_id::PartitionId;
-use super::producers::{Origin, Sequenced};
-use super::{Call, Effects, Partitions};
+use super::produce::answer;
+use super::producers::Origin;
+use super::produces::{AskedBatch, Asking, OpenQuestion, Produces};
+use super::table::Table;
 use crate::cluster::transaction_slot;
 use muster_codec::{ErrorCode, Wall};
-use muster_fairness::Address;
 use muster_transactions::errors::{produce_error, produce_question};
 use muster_transactions::message::{Producer, Question, Verdict};
-use std::sync::Arc;
 
-/// A batch that waits for a verdict.
-#[derive(Debug)]
-pub(super) struct AskedBatch {
-    pub id: PartitionId,
-    /// The name of the batch's topic.
-    pub topic: Arc<str>,
-    pub batch: Sequenced,
-    /// The batch, which is not checked yet.
-    pub bytes: Box<[u8]>,
-    /// The address of the client.
-    pub address: Address,
-}
-
-/// An open question, which has the number of its produce. Each connection has at most one question,
-/// which limits their number. The budget of writes limits their batches.
-#[derive(Debug)]
-pub(super) struct OpenQuestion {
-    producer: Producer,
-    /// The version of Produce.
-    version: i16,
-    batches: Vec<AskedBatch>,
-}
-
-impl OpenQuestion {
-    /// The size of the question's batches.
-    pub(super) fn bytes(&self) -> usize {
-        self.batches.iter().map(|asked| asked.bytes.len()).sum()
-    }
-}
-
-impl Partitions {
+impl Produces {
     /// Asks the coordinator about batches of one producer.
     pub(super) fn ask(
         &mut self,
-        call: &Call<'_>,
-        produce: u64,
-        transactional_id: Option<&str>,
-        batches: Vec<AskedBatch>,
+        table: &mut Table,
+        disk: &mut Disk,
+        asking: Asking<'_>,
         out: &mut Effects,
     ) {
+        let Asking { call, produce, transactional_id, batches } = asking;
         let (Some(first), Some(transactional_id)) = (batches.first(), transactional_id) else {
             return;
         };
@@ -60,7 +32,7 @@ impl Partitions {
         let Some(topic) = call.image.topic_by_id(first.id.topic) else { return };
         let kind = produce_question(call.version);
         out.questions.push(Question {
-            slot: transaction_slot(topic, first.id.index, self.table.placement()),
+            slot: transaction_slot(topic, first.id.index, table.placement()),
             number: produce,
             transactional_id: transactional_id.into(),
             producer,
@@ -68,52 +40,71 @@ impl Partitions {
             kind,
         });
         for asked in &batches {
-            self.disk.reserve(asked.address, asked.bytes.len());
-            self.table.ask((call.wall, asked.id), &asked.batch, (kind, produce));
+            disk.reserve(asked.address, asked.bytes.len());
+            table.ask((call.wall, asked.id), &asked.batch, (kind, produce));
         }
-        let question = OpenQuestion { producer, version: call.version, batches };
-        self.questions.insert(produce, question);
+        self.add_question(produce, OpenQuestion { producer, version: call.version, batches });
     }
 
     /// Handles the verdict on a question: its batches are appended or refused.
-    pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
-        let Some(question) = self.questions.remove(&verdict.number) else { return };
-        self.disk.begin_request();
-        for asked in &question.batches {
-            self.disk.written(asked.address, asked.bytes.len());
-            let appended = self.admit(wall, &question, asked, verdict, out);
-            let refusal = |error| Refusal::unverified(produce_error(error, question.version));
-            let appended = appended.unwrap_or_else(|error| Err(refusal(error)));
-            self.asked_answered(verdict.number, asked, appended, out);
-        }
-    }
-
-    /// Checks the verdict on a batch, and appends the batch.
-    ///
-    /// # Errors
-    /// The error of the verdict, or the reason why the verdict no longer counts.
-    fn admit(
+    pub(super) fn verdict(
         &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
         wall: Wall,
-        question: &OpenQuestion,
-        asked: &AskedBatch,
         verdict: &Verdict,
         out: &mut Effects,
-    ) -> Result<Result<Appended, Refusal>, ErrorCode> {
-        let OpenQuestion { producer, .. } = *question;
-        let (id, number) = (asked.id, verdict.number);
-        self.table.get(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        if let Err(error) = verdict.on(&asked.topic, id.index) {
-            self.table.refused(id, producer, number);
-            return Err(error);
+    ) {
+        let number = verdict.number;
+        let Some(question) = self.take_question(number) else { return };
+        disk.begin_request();
+        let OpenQuestion { producer, version, batches } = question;
+        for asked in &batches {
+            disk.written(asked.address, asked.bytes.len());
+            let admitted = admit(table, producer, asked, verdict);
+            let appended = match admitted {
+                Ok(()) => append(table, disk, (wall, producer), asked, verdict, out),
+                Err(error) => Err(Refusal::unverified(produce_error(error, version))),
+            };
+            let Some(acks) = self.acks(number) else { continue };
+            let waiter = (acks != 0).then_some(Waiter::Produce(number));
+            self.fill(number, asked, answer(table, asked.id, appended, waiter), out);
         }
-        self.table.admit(id, producer, number, verdict.stamp)?;
-        let origin = Origin { wall, address: asked.address };
-        let new = NewBatch { origin, bytes: &asked.bytes, admitted: Some(verdict.stamp) };
-        let appended = self.table.append(id, &new, &mut self.disk, out);
-        if appended.is_err() {
-            self.table.refused(id, producer, number);
-        }
-        Ok(appended)
     }
+}
+
+/// Checks the verdict on a batch.
+///
+/// # Errors
+/// The error of the verdict, or the reason why the verdict no longer counts.
+fn admit(
+    table: &mut Table,
+    producer: Producer,
+    asked: &AskedBatch,
+    verdict: &Verdict,
+) -> Result<(), ErrorCode> {
+    table.get(asked.id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if let Err(error) = verdict.on(&asked.topic, asked.id.index) {
+        table.refused(asked.id, producer, verdict.number);
+        return Err(error);
+    }
+    table.admit(asked.id, producer, verdict.number, verdict.stamp)
+}
+
+/// Appends an admitted batch.
+fn append(
+    table: &mut Table,
+    disk: &mut Disk,
+    (wall, producer): (Wall, Producer),
+    asked: &AskedBatch,
+    verdict: &Verdict,
+    out: &mut Effects,
+) -> Result<Appended, Refusal> {
+    let origin = Origin { wall, address: asked.address };
+    let new = NewBatch { origin, bytes: &asked.bytes, admitted: Some(verdict.stamp) };
+    let appended = table.append(asked.id, &new, disk, out);
+    if appended.is_err() {
+        table.refused(asked.id, producer, verdict.number);
+    }
+    appended
 }

@@ -5,13 +5,14 @@
 use super::effects::{LettersEnd, OpenBySlot};
 use super::happened::Waiter;
 use super::partition_id::PartitionId;
+use super::table::NewMarker;
 use super::{Effects, Partitions};
 use crate::cluster::transaction_slot;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ErrorCode, Wall};
 use muster_faults::Fault;
 use muster_transactions::PartitionSet;
-use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp, Sync};
+use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Sync};
 use muster_transactions::partition::End;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,8 @@ pub(super) const SYNCS_AT_ONCE: usize = 64;
 /// The work under way for coordinators.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// The rounds by number. Rounds and requests of producers are numbered in one sequence.
+    /// The number of the last round.
+    last: u64,
     all: BTreeMap<u64, Round>,
     /// The partitions that have to be synced, and the partitions whose sync is under way.
     to_sync: BTreeSet<PartitionId>,
@@ -74,12 +76,12 @@ impl Partitions {
         out: &mut Effects,
     ) {
         let Marker { stamp, ref partitions, .. } = *marker;
-        let end = End::of(marker);
+        let new = NewMarker { wall, end: End::of(marker), stamp: Some(stamp) };
         let (ids, offline) = self.located(partitions);
         let mut missing = PartitionSet::default();
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
-            match self.mark_written(wall, id, &end, Some(stamp), number, out) {
+            match self.mark_written(id, &new, number, out) {
                 Ok(waits) => left += usize::from(waits),
                 // A fenced coordinator gives the transaction up, as in Kafka.
                 Err(ErrorCode::TransactionCoordinatorFenced) => {}
@@ -120,7 +122,8 @@ impl Partitions {
             let Ok(id) = self.table.locate_for_coordinator(topic, *partition) else { continue };
             let end = self.table.reported(id, *producer, fate, reported.stamp);
             if let Some(end) = end {
-                are_written &= self.mark_unanswered(wall, id, &end, Some(reported.stamp), out);
+                let new = NewMarker { wall, end, stamp: Some(reported.stamp) };
+                are_written &= self.mark_unanswered(id, &new, out);
             }
         }
         are_written
@@ -142,7 +145,8 @@ impl Partitions {
             let of = self.table.get(id).map(|it| &it.producers.transactions);
             if of.is_some_and(|it| it.is_unanswered(producer.id)) {
                 let end = End::abort_of(producer, coordinator_epoch);
-                are_written &= self.mark_unanswered(wall, id, &end, None, out);
+                let new = NewMarker { wall, end, stamp: None };
+                are_written &= self.mark_unanswered(id, &new, out);
             }
         }
         are_written
@@ -152,16 +156,9 @@ impl Partitions {
     /// bytes has no room now: then the transaction has to be reported again. All other refusals are
     /// final: a higher coordinator epoch, which an administrator may have given, fences the marker,
     /// or the partition is gone or offline.
-    fn mark_unanswered(
-        &mut self,
-        wall: Wall,
-        id: PartitionId,
-        end: &End,
-        stamp: Option<Stamp>,
-        out: &mut Effects,
-    ) -> bool {
+    fn mark_unanswered(&mut self, id: PartitionId, marker: &NewMarker, out: &mut Effects) -> bool {
         let number = self.next_round();
-        let marked = self.mark(wall, id, end, stamp, Waiter::Round(number), out);
+        let marked = self.table.mark(id, marker, Waiter::Round(number), &mut self.disk, out);
         marked != Err(ErrorCode::RequestTimedOut)
     }
 
@@ -169,17 +166,15 @@ impl Partitions {
     /// way, including the write of an earlier marker.
     fn mark_written(
         &mut self,
-        wall: Wall,
         id: PartitionId,
-        end: &End,
-        stamp: Option<Stamp>,
+        marker: &NewMarker,
         number: u64,
         out: &mut Effects,
     ) -> Result<bool, ErrorCode> {
         if Fault::LostMarker.is_injected() && number.is_multiple_of(8) {
             return Ok(false);
         }
-        let waits = self.mark(wall, id, end, stamp, Waiter::Round(number), out)?;
+        let waits = self.table.mark(id, marker, Waiter::Round(number), &mut self.disk, out)?;
         Ok(waits || self.table.await_end(id, Waiter::Round(number)))
     }
 
@@ -286,8 +281,8 @@ impl Partitions {
     }
 
     pub(super) fn next_round(&mut self) -> u64 {
-        self.last_request += 1;
-        self.last_request
+        self.rounds.last += 1;
+        self.rounds.last
     }
 
     /// The partitions that are served here, and the offline ones. Leaves out deleted partitions,

@@ -8,7 +8,6 @@ use crate::partitions::layout;
 use crate::partitions::limits::READ_BYTES_IN_FLIGHT_MAX;
 use crate::partitions::partition::{Bounds, Partition};
 use crate::partitions::partition_id::PartitionId;
-use crate::partitions::questions::OpenQuestion;
 use muster_counters::Copies;
 use muster_storage::partition_log::segment_file_name;
 use muster_storage::{DamagedPart, FileId, FileKey, FileOp};
@@ -124,7 +123,7 @@ impl Partitions {
     /// The difference between the accounts of addresses and a recount of what they count: 0 unless
     /// an account is wrong. For checks.
     pub(crate) fn miscounted_shares(&self) -> usize {
-        let asked: usize = self.questions.values().map(OpenQuestion::bytes).sum();
+        let asked = self.produces.asked_bytes();
         let unwritten: usize = self.table.all().map(|(_, it)| it.unwritten_bytes()).sum();
         let producers: usize = self.table.all().map(|(_, it)| it.producers.len()).sum();
         self.disk.unwritten_bytes().abs_diff(asked + unwritten)

@@ -1,21 +1,21 @@
 //! The entry point: every kind of call, and the partitions by topic.
 
 mod inspection;
+mod requests;
 
 use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::disk::Disk;
 use super::fetches::Fetches;
-use super::happened::{Happened, Waiter};
+use super::happened::{Happened, Lost, Waiter};
 use super::identity::Identity;
 use super::jobs::Job;
 use super::load;
-use super::looks::Looks;
+use super::looks::{Looks, LostFile};
 use super::lookups::Lookup;
 use super::partition::Bounds;
 use super::partition_id::PartitionId;
-use super::produce::PendingProduce;
-use super::questions::OpenQuestion;
+use super::produces::Produces;
 use super::reader::RecordRead;
 use super::rounds::Rounds;
 use super::scrub::Scrubber;
@@ -28,20 +28,17 @@ use crate::topics::InternalTopic;
 use hashbrown::HashMap;
 use muster_codec::{Uuid, Wall};
 use muster_storage::{FileDone, FileToken, LogEnd, PartitionLog};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
+use tracing::error;
 
 /// All partitions of user topics that one shard leads.
 #[derive(Debug)]
 pub struct Partitions {
     pub(super) table: Table,
     pub(super) disk: Disk,
-    /// The number of the last request of producers.
-    pub(super) last_request: u64,
-    pub(super) produces: HashMap<u64, PendingProduce>,
-    /// Open questions to coordinators, by the number of their produce.
-    pub(super) questions: BTreeMap<u64, OpenQuestion>,
+    produces: Produces,
     /// The work under way for coordinators.
     pub(super) rounds: Rounds,
     pub(super) fetches: Fetches,
@@ -65,14 +62,12 @@ pub struct Partitions {
 impl Partitions {
     /// `config` is the config of the shard, including altered configs ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
-        let last_request = identity.first_number;
+        let produces = Produces::new(identity.first_number);
         let (disk, fetches) = (Disk::new(&config, &identity), Fetches::new(&config));
         Self {
             table: Table::new(config, identity),
             disk,
-            last_request,
-            produces: HashMap::new(),
-            questions: BTreeMap::new(),
+            produces,
             rounds: Rounds::default(),
             fetches,
             lookups: HashMap::new(),
@@ -210,11 +205,30 @@ impl Partitions {
         }
     }
 
+    /// Handles a write or a sync of a partition that found no file.
+    fn lost(&mut self, lost: Lost, out: &mut Effects) {
+        let Lost { id, segment, reason, is_first, waiting } = lost;
+        let file = LostFile { what: reason.clone(), lacks_writes: true };
+        let is_new = self.note_lost((id, segment), file);
+        if is_first || is_new {
+            let consequence = "Produces are refused until the next start, which needs the file";
+            error!(target: "damage", "{}: {reason}. {consequence}", self.table.name_of(id));
+        }
+        let topic = self.table.image().topic_by_id(id.topic).map(|topic| topic.name.clone());
+        let topic = topic.unwrap_or_default();
+        for waiter in waiting {
+            match waiter {
+                Waiter::Produce(number) => self.produces.lost(number, (id, &topic), out),
+                Waiter::Round(number) => self.round_lost(number, out),
+            }
+        }
+    }
+
     /// Notes that the waits of requests for a partition are over.
     fn answer(&mut self, done: Vec<Waiter>, out: &mut Effects) {
         for waiter in done {
             match waiter {
-                Waiter::Produce(number) => self.part_ended(number, out),
+                Waiter::Produce(number) => self.produces.part_ended(number, out),
                 Waiter::Round(number) => self.round_done(number, out),
             }
         }

@@ -8,12 +8,22 @@ use crate::partitions::happened::{Happened, Lost, Waiter};
 use crate::partitions::partition::{Appended, NewBatch, Partition};
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::producers::Sequenced;
+use muster_codec::record_batch::MARKER_BATCH_BYTES;
 use muster_codec::{ErrorCode, Wall};
+use muster_fairness::Address;
 use muster_storage::partition_log::{Compaction, LostWrite, Slice};
 use muster_storage::{DamagedPart, FileDone, FileKey, FileToken, LogEnd, PartitionLog, Scrub};
 use muster_transactions::message::{Known, Producer, QuestionKind, Stamp};
-use muster_transactions::partition::End;
+use muster_transactions::partition::{End, Marking};
 use std::ops::Bound::{Excluded, Unbounded};
+
+/// The end of a transaction for a partition.
+pub(crate) struct NewMarker {
+    pub wall: Wall,
+    pub end: End,
+    /// None for a marker that an administrator sends.
+    pub stamp: Option<Stamp>,
+}
 
 /// Batches, and the waits for their writes.
 impl Table {
@@ -36,18 +46,31 @@ impl Table {
         }
     }
 
-    /// Appends a marker that `may_mark` of the transactions has allowed.
+    /// Ends a transaction in a partition. Returns whether the waiter has to wait for the write.
+    ///
+    /// # Errors
+    /// The partition does not exist, the producer or the coordinator is fenced, or the budget of
+    /// unwritten bytes is used up.
     pub(crate) fn mark(
         &mut self,
-        (wall, id): (Wall, PartitionId),
-        end: &End,
-        stamp: Option<Stamp>,
+        id: PartitionId,
+        &NewMarker { wall, ref end, stamp }: &NewMarker,
+        waiter: Waiter,
         disk: &mut Disk,
         out: &mut Effects,
-    ) -> Result<Appended, ErrorCode> {
+    ) -> Result<bool, ErrorCode> {
+        let has_budget = disk.fits_write_budget(Address::default(), MARKER_BATCH_BYTES).is_ok();
         let partition = self.partitions.get_mut(&id);
         let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        partition.mark(wall, end, stamp, disk, out).map_err(|refusal| refusal.error)
+        match partition.producers.transactions.may_mark(end, stamp) {
+            Marking::Stale => return Ok(false),
+            Marking::Refuse(error) => return Err(error),
+            Marking::Write if !has_budget => return Err(ErrorCode::RequestTimedOut),
+            Marking::Write => {}
+        }
+        let marked = partition.mark(wall, end, stamp, disk, out);
+        let marked = marked.map_err(|refusal| refusal.error)?;
+        Ok(partition.await_write(&marked, waiter))
     }
 
     /// Adds a waiter for a batch. Returns false if the batch is written already.

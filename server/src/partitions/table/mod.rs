@@ -3,6 +3,8 @@
 
 mod changes;
 
+pub(super) use changes::NewMarker;
+
 use super::disk::Disk;
 use super::happened::{Grown, Happened};
 use super::identity::Identity;
