@@ -1,62 +1,67 @@
 //! Dead letters of share groups, which are appended like a producer's batch with acks=all.
 
-use super::effects::LettersEnd;
+use super::disk::Disk;
+use super::effects::{Effects, LettersEnd};
 use super::happened::Waiter;
 use super::partition::NewBatch;
 use super::partition_id::PartitionId;
 use super::producers::Origin;
-use super::{Effects, Partitions};
+use super::rounds::Rounds;
+use super::table::Table;
 use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
 
-impl Partitions {
+impl Rounds {
     /// Appends one batch of dead letters for a member at an address. The result is reported under
     /// `number` in [`Effects::letters`].
-    pub(crate) fn append_letters(
+    pub(super) fn append_letters(
         &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
         number: u64,
         (wall, address): (Wall, Address),
         letters: (PartitionId, &[u8]),
         out: &mut Effects,
     ) {
-        if self.table.identity().space.is_short() {
-            self.disk.counters.refused_batches += 1;
+        if table.identity().space.is_short() {
+            disk.counters.refused_batches += 1;
             return out.letters.push((number, LettersEnd::NoSpace));
         }
-        self.disk.begin_request();
+        disk.begin_request();
         let round = self.next_round();
-        match self.append_letters_to(Origin { wall, address }, letters, round, out) {
-            Ok(waits) => self.letters_round(round, waits, number, out),
+        match append_letters_to(table, disk, Origin { wall, address }, letters, round, out) {
+            Ok(waits) => self.letters_round(table, round, waits, number, out),
             Err(error) => out.letters.push((number, LettersEnd::Refused(error))),
         }
     }
+}
 
-    /// Appends a batch of dead letters to a partition. Returns whether the round waits for the
-    /// write.
-    fn append_letters_to(
-        &mut self,
-        origin: Origin,
-        (id, batch): (PartitionId, &[u8]),
-        round: u64,
-        out: &mut Effects,
-    ) -> Result<bool, ErrorCode> {
-        // The sender may have a newer image than this shard, so the error makes it try again.
-        let later = ErrorCode::NotLeaderOrFollower;
-        let topic = self.table.image().topic_by_id(id.topic).ok_or(later)?;
-        if topic.is_internal() {
-            return Err(ErrorCode::InvalidTopicException);
-        }
-        self.table.locate(topic, id.index).map_err(|missing| {
-            let is_unknown = missing.error == ErrorCode::UnknownTopicOrPartition;
-            if is_unknown { later } else { missing.error }
-        })?;
-        if let Err(refused) = self.disk.fits_write_budget(origin.address, batch.len()) {
-            out.refused.push(refused);
-            return Err(ErrorCode::RequestTimedOut);
-        }
-        let new = NewBatch { origin, bytes: batch, admitted: None };
-        let appended = self.table.append(id, &new, &mut self.disk, out);
-        let appended = appended.map_err(|refusal| refusal.error)?;
-        Ok(self.table.await_write(id, &appended, Waiter::Round(round)))
+/// Appends a batch of dead letters to a partition. Returns whether the round waits for the
+/// write.
+fn append_letters_to(
+    table: &mut Table,
+    disk: &mut Disk,
+    origin: Origin,
+    (id, batch): (PartitionId, &[u8]),
+    round: u64,
+    out: &mut Effects,
+) -> Result<bool, ErrorCode> {
+    // The sender may have a newer image than this shard, so the error makes it try again.
+    let later = ErrorCode::NotLeaderOrFollower;
+    let topic = table.image().topic_by_id(id.topic).ok_or(later)?;
+    if topic.is_internal() {
+        return Err(ErrorCode::InvalidTopicException);
     }
+    table.locate(topic, id.index).map_err(|missing| {
+        let is_unknown = missing.error == ErrorCode::UnknownTopicOrPartition;
+        if is_unknown { later } else { missing.error }
+    })?;
+    if let Err(refused) = disk.fits_write_budget(origin.address, batch.len()) {
+        out.refused.push(refused);
+        return Err(ErrorCode::RequestTimedOut);
+    }
+    let new = NewBatch { origin, bytes: batch, admitted: None };
+    let appended = table.append(id, &new, disk, out);
+    let appended = appended.map_err(|refusal| refusal.error)?;
+    Ok(table.await_write(id, &appended, Waiter::Round(round)))
 }

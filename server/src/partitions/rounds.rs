@@ -2,11 +2,11 @@
 //! after a decision, and the end of transactions that a crash left open. Work that needs the disk
 //! is a *round*. A round ends with a message when all of its partitions are done.
 
-use super::effects::{LettersEnd, OpenBySlot};
+use super::disk::Disk;
+use super::effects::{Effects, LettersEnd, OpenBySlot};
 use super::happened::Waiter;
 use super::partition_id::PartitionId;
-use super::table::NewMarker;
-use super::{Effects, Partitions};
+use super::table::{NewMarker, Table};
 use crate::cluster::transaction_slot;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_codec::{ErrorCode, Wall};
@@ -47,14 +47,20 @@ enum Kind {
     Letters(u64),
 }
 
-impl Partitions {
+impl Rounds {
     /// Syncs the records of a transaction in these partitions. If the marker of an earlier commit
     /// may be missing, there is no answer, and the coordinator sends the message again.
-    pub(crate) fn sync_transaction(&mut self, coordinator: u32, sync: Sync, out: &mut Effects) {
+    pub(super) fn sync_transaction(
+        &mut self,
+        table: &mut Table,
+        coordinator: u32,
+        sync: Sync,
+        out: &mut Effects,
+    ) {
         let Sync { stamp, producer, partitions } = sync;
-        let (ids, missing) = self.located(&partitions);
+        let (ids, missing) = located(table, &partitions);
         let is_unanswered = |id: &PartitionId| {
-            let partition = self.table.get(*id);
+            let partition = table.get(*id);
             partition.is_some_and(|it| it.producers.transactions.is_unanswered(producer.id))
         };
         if ids.iter().any(is_unanswered) {
@@ -62,14 +68,16 @@ impl Partitions {
         }
         let is_whole = missing.is_empty();
         let message = FromSlot::Synced { stamp, partitions, is_whole };
-        self.sync_round(ids, Kind::Message { coordinator, message }, out);
+        self.sync_round(table, ids, Kind::Message { coordinator, message }, out);
     }
 
     /// Ends a transaction in these partitions. Offline partitions report the transaction once they
     /// are served again. Partitions whose marker cannot be written now are missing in the answer,
     /// and the coordinator sends the marker again.
-    pub(crate) fn mark_transaction(
+    pub(super) fn mark_transaction(
         &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
         wall: Wall,
         coordinator: u32,
         marker: &Marker,
@@ -77,16 +85,16 @@ impl Partitions {
     ) {
         let Marker { stamp, ref partitions, .. } = *marker;
         let new = NewMarker { wall, end: End::of(marker), stamp: Some(stamp) };
-        let (ids, offline) = self.located(partitions);
+        let (ids, offline) = located(table, partitions);
         let mut missing = PartitionSet::default();
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
-            match self.mark_written(id, &new, number, out) {
+            match mark_written(table, disk, id, &new, number, out) {
                 Ok(waits) => left += usize::from(waits),
                 // A fenced coordinator gives the transaction up, as in Kafka.
                 Err(ErrorCode::TransactionCoordinatorFenced) => {}
                 Err(_) => {
-                    let topic = self.table.image().topic_by_id(id.topic);
+                    let topic = table.image().topic_by_id(id.topic);
                     topic.into_iter().for_each(|topic| missing.insert(&topic.name, id.index));
                 }
             }
@@ -95,21 +103,23 @@ impl Partitions {
         done.remove_all(&missing);
         let is_whole = offline.is_empty();
         let message = FromSlot::Marked { stamp, partitions: done, is_synced: false, is_whole };
-        self.begin(number, left, Kind::Message { coordinator, message }, out);
+        self.begin(table, number, left, Kind::Message { coordinator, message }, out);
     }
 
     /// Syncs the records of transactions, for reports. Ends with [`Effects::reports`].
-    pub(crate) fn sync_for_reports(&mut self, out: &mut Effects) {
-        let ids = self.table.all().filter(|(_, it)| !it.producers.transactions.is_empty());
+    pub(super) fn sync_for_reports(&mut self, table: &mut Table, out: &mut Effects) {
+        let ids = table.all().filter(|(_, it)| !it.producers.transactions.is_empty());
         let ids = ids.map(|(id, _)| id).collect();
-        let open = self.open_by_slot();
-        self.sync_round(ids, Kind::Report(open), out);
+        let open = open_by_slot(table);
+        self.sync_round(table, ids, Kind::Report(open), out);
     }
 
     /// Handles a coordinator's answer to the report of these transactions. Returns whether all
     /// markers that they need are written.
-    pub(crate) fn reported(
+    pub(super) fn reported(
         &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
         wall: Wall,
         open: &[OpenIn],
         reported: &Reported,
@@ -119,11 +129,11 @@ impl Partitions {
         let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
         for OpenIn { producer, topic, partition } in open {
             let Some(fate) = known.get(producer).copied() else { continue };
-            let Ok(id) = self.table.locate_for_coordinator(topic, *partition) else { continue };
-            let end = self.table.reported(id, *producer, fate, reported.stamp);
+            let Ok(id) = table.locate_for_coordinator(topic, *partition) else { continue };
+            let end = table.reported(id, *producer, fate, reported.stamp);
             if let Some(end) = end {
                 let new = NewMarker { wall, end, stamp: Some(reported.stamp) };
-                are_written &= self.mark_unanswered(id, &new, out);
+                are_written &= self.mark_unanswered(table, disk, id, &new, out);
             }
         }
         are_written
@@ -131,22 +141,24 @@ impl Partitions {
 
     /// Aborts the transactions of a slot that no coordinator knows. `coordinator_epoch` is higher
     /// than the epoch of every earlier marker. Returns whether all are aborted.
-    pub(crate) fn abort_unknown(
+    pub(super) fn abort_unknown(
         &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
         wall: Wall,
         slot: u32,
         coordinator_epoch: i32,
         out: &mut Effects,
     ) -> bool {
         let mut are_written = true;
-        let all = self.open_by_slot().remove(&slot).unwrap_or_default();
+        let all = open_by_slot(table).remove(&slot).unwrap_or_default();
         for OpenIn { producer, topic, partition } in all {
-            let Ok(id) = self.table.locate_for_coordinator(&topic, partition) else { continue };
-            let of = self.table.get(id).map(|it| &it.producers.transactions);
+            let Ok(id) = table.locate_for_coordinator(&topic, partition) else { continue };
+            let of = table.get(id).map(|it| &it.producers.transactions);
             if of.is_some_and(|it| it.is_unanswered(producer.id)) {
                 let end = End::abort_of(producer, coordinator_epoch);
                 let new = NewMarker { wall, end, stamp: None };
-                are_written &= self.mark_unanswered(id, &new, out);
+                are_written &= self.mark_unanswered(table, disk, id, &new, out);
             }
         }
         are_written
@@ -156,89 +168,87 @@ impl Partitions {
     /// bytes has no room now: then the transaction has to be reported again. All other refusals are
     /// final: a higher coordinator epoch, which an administrator may have given, fences the marker,
     /// or the partition is gone or offline.
-    fn mark_unanswered(&mut self, id: PartitionId, marker: &NewMarker, out: &mut Effects) -> bool {
+    fn mark_unanswered(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        id: PartitionId,
+        marker: &NewMarker,
+        out: &mut Effects,
+    ) -> bool {
         let number = self.next_round();
-        let marked = self.table.mark(id, marker, Waiter::Round(number), &mut self.disk, out);
+        let marked = table.mark(id, marker, Waiter::Round(number), disk, out);
         marked != Err(ErrorCode::RequestTimedOut)
     }
 
-    /// Appends a marker to a partition. Returns whether writes of the partition are still under
-    /// way, including the write of an earlier marker.
-    fn mark_written(
+    fn sync_round(
         &mut self,
-        id: PartitionId,
-        marker: &NewMarker,
-        number: u64,
+        table: &mut Table,
+        ids: Vec<PartitionId>,
+        kind: Kind,
         out: &mut Effects,
-    ) -> Result<bool, ErrorCode> {
-        if Fault::LostMarker.is_injected() && number.is_multiple_of(8) {
-            return Ok(false);
-        }
-        let waits = self.table.mark(id, marker, Waiter::Round(number), &mut self.disk, out)?;
-        Ok(waits || self.table.await_end(id, Waiter::Round(number)))
-    }
-
-    fn sync_round(&mut self, ids: Vec<PartitionId>, kind: Kind, out: &mut Effects) {
+    ) {
         let (number, mut left) = (self.next_round(), 0);
         for id in ids {
-            if self.table.await_sync(id, Waiter::Round(number)) {
+            if table.await_sync(id, Waiter::Round(number)) {
                 left += 1;
-                self.rounds.to_sync.insert(id);
+                self.to_sync.insert(id);
             }
         }
-        self.begin(number, left, kind, out);
+        self.begin(table, number, left, kind, out);
     }
 
-    fn begin(&mut self, number: u64, left: usize, kind: Kind, out: &mut Effects) {
+    fn begin(&mut self, table: &Table, number: u64, left: usize, kind: Kind, out: &mut Effects) {
         if left == 0 {
-            return self.end_round(kind, out);
+            return Self::end_round(table, kind, out);
         }
-        self.rounds.all.insert(number, Round { left, kind });
+        self.all.insert(number, Round { left, kind });
     }
 
     /// Begins a round of dead letters, which may wait for a write.
     pub(super) fn letters_round(
         &mut self,
+        table: &Table,
         round: u64,
         waits: bool,
         number: u64,
         out: &mut Effects,
     ) {
-        self.begin(round, usize::from(waits), Kind::Letters(number), out);
+        self.begin(table, round, usize::from(waits), Kind::Letters(number), out);
     }
 
     /// Notes that a partition of a round is done.
-    pub(super) fn round_done(&mut self, number: u64, out: &mut Effects) {
-        let Some(round) = self.rounds.all.get_mut(&number) else { return };
+    pub(super) fn round_done(&mut self, table: &Table, number: u64, out: &mut Effects) {
+        let Some(round) = self.all.get_mut(&number) else { return };
         round.left -= 1;
         if round.left == 0
-            && let Some(round) = self.rounds.all.remove(&number)
+            && let Some(round) = self.all.remove(&number)
         {
-            self.end_round(round.kind, out);
+            Self::end_round(table, round.kind, out);
         }
     }
 
     /// Handles the loss of writes in a partition of a round. A coordinator gets no answer, and
     /// sends its message again; a report does not wait for the partition; dead letters fail.
-    pub(super) fn round_lost(&mut self, number: u64, out: &mut Effects) {
-        match self.rounds.all.get(&number).map(|round| &round.kind) {
+    pub(super) fn round_lost(&mut self, table: &Table, number: u64, out: &mut Effects) {
+        match self.all.get(&number).map(|round| &round.kind) {
             Some(Kind::Message { .. }) => {
-                self.rounds.all.remove(&number);
+                self.all.remove(&number);
             }
-            Some(Kind::Report(_)) => self.round_done(number, out),
+            Some(Kind::Report(_)) => self.round_done(table, number, out),
             Some(&Kind::Letters(letters)) => {
-                self.rounds.all.remove(&number);
+                self.all.remove(&number);
                 out.letters.push((letters, LettersEnd::Refused(ErrorCode::KafkaStorageError)));
             }
             None => {}
         }
     }
 
-    fn end_round(&mut self, kind: Kind, out: &mut Effects) {
+    fn end_round(table: &Table, kind: Kind, out: &mut Effects) {
         match kind {
             Kind::Message { coordinator, message } => out.messages.push((coordinator, message)),
             Kind::Report(mut open) => {
-                for (slot, now) in self.open_by_slot() {
+                for (slot, now) in open_by_slot(table) {
                     let of_slot = open.entry(slot).or_default();
                     let new = opened_since(of_slot, now);
                     of_slot.extend(new);
@@ -250,68 +260,80 @@ impl Partitions {
     }
 
     /// Begins the requested syncs: one for each partition, however many transactions wrote to it.
-    pub(crate) fn start_syncs(&mut self, out: &mut Effects) {
+    pub(super) fn start_syncs(&mut self, table: &mut Table, disk: &mut Disk, out: &mut Effects) {
         let mut later = BTreeSet::new();
-        while self.rounds.syncing.len() < SYNCS_AT_ONCE
-            && let Some(id) = self.rounds.to_sync.pop_first()
+        while self.syncing.len() < SYNCS_AT_ONCE
+            && let Some(id) = self.to_sync.pop_first()
         {
-            if self.rounds.syncing.contains(&id) {
+            if self.syncing.contains(&id) {
                 later.insert(id);
-            } else if self.table.sync(id, &mut self.disk, out) {
-                self.rounds.syncing.insert(id);
+            } else if table.sync(id, disk, out) {
+                self.syncing.insert(id);
             }
         }
-        self.rounds.to_sync.append(&mut later);
+        self.to_sync.append(&mut later);
     }
 
     /// Whether a waiting sync may begin.
-    pub(crate) fn has_syncs_to_start(&self) -> bool {
-        let Rounds { to_sync, syncing, .. } = &self.rounds;
+    pub(super) fn has_syncs_to_start(&self) -> bool {
+        let Self { to_sync, syncing, .. } = self;
         syncing.len() < SYNCS_AT_ONCE && to_sync.iter().any(|id| !syncing.contains(id))
     }
 
     /// Notes that a sync of a partition is done, or that the partition is gone.
     pub(super) fn sync_ended(&mut self, id: PartitionId) {
-        self.rounds.syncing.remove(&id);
-    }
-
-    /// All open transactions, for checks.
-    pub(crate) fn open_transactions(&self) -> impl Iterator<Item = OpenIn> {
-        self.open_by_slot().into_values().flatten()
+        self.syncing.remove(&id);
     }
 
     pub(super) fn next_round(&mut self) -> u64 {
-        self.rounds.last += 1;
-        self.rounds.last
+        self.last += 1;
+        self.last
     }
+}
 
-    /// The partitions that are served here, and the offline ones. Leaves out deleted partitions,
-    /// and partitions of `__consumer_offsets`, whose records are durable before they are visible.
-    fn located(&self, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
-        let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
-        for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {
-            match self.table.locate_for_coordinator(topic, index) {
-                Ok(id) => ids.push(id),
-                Err(ErrorCode::KafkaStorageError) => missing.insert(topic, index),
-                Err(_) => {}
-            }
-        }
-        (ids, missing)
+/// Appends a marker to a partition. Returns whether writes of the partition are still under way,
+/// including the write of an earlier marker.
+fn mark_written(
+    table: &mut Table,
+    disk: &mut Disk,
+    id: PartitionId,
+    marker: &NewMarker,
+    number: u64,
+    out: &mut Effects,
+) -> Result<bool, ErrorCode> {
+    if Fault::LostMarker.is_injected() && number.is_multiple_of(8) {
+        return Ok(false);
     }
+    let waits = table.mark(id, marker, Waiter::Round(number), disk, out)?;
+    Ok(waits || table.await_end(id, Waiter::Round(number)))
+}
 
-    /// All open transactions, by slot.
-    fn open_by_slot(&self) -> OpenBySlot {
-        let mut all = OpenBySlot::new();
-        for (id, partition) in self.table.all() {
-            let Some(topic) = self.table.image().topic_by_id(id.topic) else { continue };
-            for producer in partition.producers.transactions.open() {
-                let slot = transaction_slot(topic, id.index, self.table.placement());
-                let open = OpenIn { producer, topic: (&*topic.name).into(), partition: id.index };
-                all.entry(slot).or_default().push(open);
-            }
+/// The partitions that are served here, and the offline ones. Leaves out deleted partitions,
+/// and partitions of `__consumer_offsets`, whose records are durable before they are visible.
+fn located(table: &Table, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
+    let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
+    for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {
+        match table.locate_for_coordinator(topic, index) {
+            Ok(id) => ids.push(id),
+            Err(ErrorCode::KafkaStorageError) => missing.insert(topic, index),
+            Err(_) => {}
         }
-        all
     }
+    (ids, missing)
+}
+
+/// All open transactions, by slot.
+pub(super) fn open_by_slot(table: &Table) -> OpenBySlot {
+    let mut all = OpenBySlot::new();
+    for (id, partition) in table.all() {
+        let Some(topic) = table.image().topic_by_id(id.topic) else { continue };
+        for producer in partition.producers.transactions.open() {
+            let slot = transaction_slot(topic, id.index, table.placement());
+            let open = OpenIn { producer, topic: (&*topic.name).into(), partition: id.index };
+            all.entry(slot).or_default().push(open);
+        }
+    }
+    all
 }
 
 /// The transactions that were not open before.

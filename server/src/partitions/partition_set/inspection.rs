@@ -8,9 +8,11 @@ use crate::partitions::layout;
 use crate::partitions::limits::READ_BYTES_IN_FLIGHT_MAX;
 use crate::partitions::partition::{Bounds, Partition};
 use crate::partitions::partition_id::PartitionId;
+use crate::partitions::rounds::open_by_slot;
 use muster_counters::Copies;
 use muster_storage::partition_log::segment_file_name;
 use muster_storage::{DamagedPart, FileId, FileKey, FileOp};
+use muster_transactions::message::OpenIn;
 use std::path::{Path, PathBuf};
 
 impl Partitions {
@@ -103,6 +105,11 @@ impl Partitions {
     /// Whether any partition has lost writes, such as a marker.
     pub(crate) fn have_lost_writes(&self) -> bool {
         self.table.all().any(|(_, partition)| partition.has_lost_writes)
+    }
+
+    /// All open transactions, for checks.
+    pub(crate) fn open_transactions(&self) -> impl Iterator<Item = OpenIn> {
+        open_by_slot(&self.table).into_values().flatten()
     }
 
     /// Copies of the counters and gauges of the partitions, for metrics.

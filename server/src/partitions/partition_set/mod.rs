@@ -1,4 +1,5 @@
-//! The entry point: every kind of call, and the partitions by topic.
+//! The entry point: passes each call to its part, and passes the changes of the table to the parts
+//! that may wait for them. The parts do not call one another.
 
 mod inspection;
 mod requests;
@@ -39,8 +40,7 @@ pub struct Partitions {
     pub(super) table: Table,
     pub(super) disk: Disk,
     produces: Produces,
-    /// The work under way for coordinators.
-    pub(super) rounds: Rounds,
+    rounds: Rounds,
     pub(super) fetches: Fetches,
     pub(super) lookups: HashMap<u64, Lookup>,
     /// Reads of records into memory that wait until other reads have ended.
@@ -175,7 +175,7 @@ impl Partitions {
         }
     }
 
-    /// Reports a change of the table to the requests that may wait for it.
+    /// Reports a change of the table to the parts with requests that may wait for it.
     pub(super) fn happened(&mut self, happened: Happened, out: &mut Effects) {
         match happened {
             Happened::Nothing => {}
@@ -195,7 +195,7 @@ impl Partitions {
             Happened::Lost(lost) => self.lost(lost, out),
             Happened::Removed { id, done } => {
                 self.looks.forget(id);
-                self.sync_ended(id);
+                self.rounds.sync_ended(id);
                 self.answer(done, out);
                 for fetch in self.fetches.waiting_for(id) {
                     self.unpark(fetch, out);
@@ -219,7 +219,7 @@ impl Partitions {
         for waiter in waiting {
             match waiter {
                 Waiter::Produce(number) => self.produces.lost(number, (id, &topic), out),
-                Waiter::Round(number) => self.round_lost(number, out),
+                Waiter::Round(number) => self.rounds.round_lost(&self.table, number, out),
             }
         }
     }
@@ -229,7 +229,7 @@ impl Partitions {
         for waiter in done {
             match waiter {
                 Waiter::Produce(number) => self.produces.part_ended(number, out),
-                Waiter::Round(number) => self.round_done(number, out),
+                Waiter::Round(number) => self.rounds.round_done(&self.table, number, out),
             }
         }
     }
@@ -255,7 +255,7 @@ impl Partitions {
             _ => {}
         }
         if let (Some(Job::Flush(id, end)), FileDone::Lost { reason, .. }) = (&job, &done) {
-            self.sync_ended(*id);
+            self.rounds.sync_ended(*id);
             let happened = self.table.lost_sync(*id, end.segment, reason, &mut self.disk);
             return self.happened(happened, out);
         }
@@ -310,7 +310,7 @@ impl Partitions {
     }
 
     fn flushed(&mut self, id: PartitionId, end: LogEnd, out: &mut Effects) {
-        self.sync_ended(id);
+        self.rounds.sync_ended(id);
         let happened = self.table.synced(id, end);
         self.happened(happened, out);
     }

@@ -1,12 +1,14 @@
-//! Requests of clients, each handed to its part.
+//! Requests of clients and coordinators, each handed to its part.
 
 use super::Partitions;
 use crate::partitions::effects::{Call, Effects};
 use crate::partitions::markers::OffsetTransactions;
+use crate::partitions::partition_id::PartitionId;
 use muster_codec::Wall;
 use muster_codec::messages::{ProduceRequest, WriteTxnMarkersRequest};
+use muster_fairness::Address;
 use muster_storage::FileKey;
-use muster_transactions::message::Verdict;
+use muster_transactions::message::{Marker, OpenIn, Reported, Sync, Verdict};
 
 /// Requests that append.
 impl Partitions {
@@ -37,6 +39,82 @@ impl Partitions {
     /// Notes that a marker of [`OffsetTransactions::mark`] is durable.
     pub(crate) fn offsets_marked(&mut self, number: u64, out: &mut Effects) {
         self.produces.part_ended(number, out);
+    }
+
+    /// Appends one batch of dead letters for a member at an address. The result is reported under
+    /// `number` in [`Effects::letters`].
+    pub(crate) fn append_letters(
+        &mut self,
+        number: u64,
+        by: (Wall, Address),
+        letters: (PartitionId, &[u8]),
+        out: &mut Effects,
+    ) {
+        let (table, disk) = (&mut self.table, &mut self.disk);
+        self.rounds.append_letters(table, disk, number, by, letters, out);
+    }
+}
+
+/// The work of coordinators: see `rounds.rs`.
+impl Partitions {
+    /// Syncs the records of a transaction in these partitions. If the marker of an earlier commit
+    /// may be missing, there is no answer, and the coordinator sends the message again.
+    pub(crate) fn sync_transaction(&mut self, coordinator: u32, sync: Sync, out: &mut Effects) {
+        self.rounds.sync_transaction(&mut self.table, coordinator, sync, out);
+    }
+
+    /// Ends a transaction in these partitions. Offline partitions report the transaction once they
+    /// are served again. Partitions whose marker cannot be written now are missing in the answer,
+    /// and the coordinator sends the marker again.
+    pub(crate) fn mark_transaction(
+        &mut self,
+        wall: Wall,
+        coordinator: u32,
+        marker: &Marker,
+        out: &mut Effects,
+    ) {
+        let (table, disk) = (&mut self.table, &mut self.disk);
+        self.rounds.mark_transaction(table, disk, wall, coordinator, marker, out);
+    }
+
+    /// Syncs the records of transactions, for reports. Ends with [`Effects::reports`].
+    pub(crate) fn sync_for_reports(&mut self, out: &mut Effects) {
+        self.rounds.sync_for_reports(&mut self.table, out);
+    }
+
+    /// Handles a coordinator's answer to the report of these transactions. Returns whether all
+    /// markers that they need are written.
+    pub(crate) fn reported(
+        &mut self,
+        wall: Wall,
+        open: &[OpenIn],
+        reported: &Reported,
+        out: &mut Effects,
+    ) -> bool {
+        self.rounds.reported(&mut self.table, &mut self.disk, wall, open, reported, out)
+    }
+
+    /// Aborts the transactions of a slot that no coordinator knows. `coordinator_epoch` is higher
+    /// than the epoch of every earlier marker. Returns whether all are aborted.
+    pub(crate) fn abort_unknown(
+        &mut self,
+        wall: Wall,
+        slot: u32,
+        coordinator_epoch: i32,
+        out: &mut Effects,
+    ) -> bool {
+        let (table, disk) = (&mut self.table, &mut self.disk);
+        self.rounds.abort_unknown(table, disk, wall, slot, coordinator_epoch, out)
+    }
+
+    /// Begins the requested syncs: one for each partition, however many transactions wrote to it.
+    pub(crate) fn start_syncs(&mut self, out: &mut Effects) {
+        self.rounds.start_syncs(&mut self.table, &mut self.disk, out);
+    }
+
+    /// Whether a waiting sync may begin.
+    pub(crate) fn has_syncs_to_start(&self) -> bool {
+        self.rounds.has_syncs_to_start()
     }
 }
 
