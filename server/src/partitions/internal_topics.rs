@@ -1,14 +1,9 @@
 //! Internal topics: they are fetched like any other topic, but their records are in the shard's own
 //! log, which the caller holds. The caller reports the bounds of a partition after each flush. A
 //! read is requested in [`Effects::log_reads`](super::Effects) and answered by
-//! [`Partitions::log_read`].
+//! [`Partitions::log_read`](super::Partitions::log_read).
 
-use super::jobs::Job;
-use super::log_read::LogBatches;
 use super::partition::Bounds;
-use super::{Effects, FailedRead, Partitions};
-use muster_codec::ErrorCode;
-use muster_storage::FileToken;
 
 #[derive(Debug, Default)]
 pub(super) struct InternalPartition {
@@ -39,35 +34,5 @@ impl InternalPartition {
         let records = end.saturating_sub(offset).max(0).unsigned_abs();
         let there = (self.log_start..=self.high_watermark).contains(&offset);
         there.then(|| records.saturating_mul(INTERNAL_RECORD_BYTES))
-    }
-}
-
-impl Partitions {
-    /// Takes the batches of a [`LogRead`]. There are none if there was nothing to plan; the error
-    /// is the reason why they could not be read.
-    pub fn log_read(
-        &mut self,
-        token: FileToken,
-        batches: Result<LogBatches, String>,
-        out: &mut Effects,
-    ) {
-        let Some(Job::Log(part)) = self.disk.end(token) else { return };
-        if let Some(fetch) = self.fetches.get_mut(part.request) {
-            let of = Some(fetch.wanted(part));
-            match batches {
-                Ok(LogBatches { bytes, aborted }) => {
-                    let data = fetch.data(part.want);
-                    data.records = Some(bytes.into());
-                    data.aborted_transactions = Some(aborted);
-                }
-                Err(reason) => {
-                    self.disk.counters.failed_reads += 1;
-                    out.failed_reads.push(FailedRead { of, reason });
-                    fetch.wants[part.want].failed = Some(ErrorCode::KafkaStorageError);
-                }
-            }
-            self.read_ended(part, out);
-        }
-        self.start_ready(out);
     }
 }

@@ -9,7 +9,7 @@ impl Partitions {
     /// The time at which [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
         earliest([
-            self.fetches.next_deadline(),
+            self.reads.next_deadline(),
             self.next_sweep,
             self.compactor.next_deadline(),
             self.checkpoint.next_deadline(),
@@ -22,9 +22,7 @@ impl Partitions {
     /// partitions, and writes recovery points. A call that comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
         let (now, wall) = (times.now, times.expiry());
-        while let Some(fetch) = self.fetches.due(now) {
-            self.unpark(fetch, out);
-        }
+        self.expire_reads(now, out);
         if self.next_sweep.is_some_and(|sweep| sweep <= now) {
             self.schedule_sweep(now);
             self.table.sweep(wall, &mut self.disk, out);

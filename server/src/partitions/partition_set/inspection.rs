@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 impl Partitions {
     /// The number of fetches that are not answered yet.
     pub fn waiting_fetches(&self) -> usize {
-        self.fetches.len()
+        self.reads.waiting_fetches()
     }
 
     /// The number of fetches of a connection that wait for records.
     pub fn parked_fetches(&self, connection: u64) -> usize {
-        self.fetches.parked(connection)
+        self.reads.parked_fetches(connection)
     }
 
     /// The maximum number of files that are open at one time.
@@ -59,7 +59,7 @@ impl Partitions {
 
     /// The approximate size of the parked fetches.
     pub fn waiting_bytes(&self) -> usize {
-        self.fetches.bytes_held()
+        self.reads.waiting_bytes()
     }
 
     /// Whether no operation on files is under way.
@@ -135,7 +135,7 @@ impl Partitions {
         let producers: usize = self.table.all().map(|(_, it)| it.producers.len()).sum();
         self.disk.unwritten_bytes().abs_diff(asked + unwritten)
             + self.disk.producers.total().abs_diff(producers)
-            + self.fetches.miscounted_shares()
+            + self.reads.miscounted_shares()
     }
 
     /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
@@ -187,6 +187,6 @@ impl Partitions {
         gauges.set(Limit::UnwrittenBytes, io.unwritten_bytes(), io.unwritten_max);
         gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
         gauges.set(Limit::Producers, io.producers.total(), io.producers_max);
-        self.fetches.add_limits(gauges);
+        self.reads.add_limits(gauges);
     }
 }

@@ -7,17 +7,15 @@ mod requests;
 use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::disk::Disk;
-use super::fetches::Fetches;
 use super::happened::{Happened, Lost, Waiter};
 use super::identity::Identity;
 use super::jobs::Job;
 use super::load;
 use super::looks::{Looks, LostFile};
-use super::lookups::Lookup;
 use super::partition::Bounds;
 use super::partition_id::PartitionId;
 use super::produces::Produces;
-use super::reader::RecordRead;
+use super::reads::Reads;
 use super::rounds::Rounds;
 use super::scrub::Scrubber;
 use super::table::Table;
@@ -26,10 +24,9 @@ use crate::clock::Times;
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, effective};
 use crate::topics::InternalTopic;
-use hashbrown::HashMap;
 use muster_codec::{Uuid, Wall};
 use muster_storage::{FileDone, FileToken, LogEnd, PartitionLog};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use tracing::error;
@@ -41,12 +38,7 @@ pub struct Partitions {
     pub(super) disk: Disk,
     produces: Produces,
     rounds: Rounds,
-    pub(super) fetches: Fetches,
-    pub(super) lookups: HashMap<u64, Lookup>,
-    /// Reads of records into memory that wait until other reads have ended.
-    pub(super) waiting_record_reads: VecDeque<RecordRead>,
-    /// Partitions whose further records share partitions wait for.
-    pub(super) awaited_by_shares: BTreeSet<PartitionId>,
+    pub(super) reads: Reads,
     /// The number of parts of partitions that cannot be read and have not been dropped.
     pub(super) damaged_parts: usize,
     /// The time of the next check of retention and idle producers.
@@ -63,16 +55,13 @@ impl Partitions {
     /// `config` is the config of the shard, including altered configs ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
         let produces = Produces::new(identity.first_number);
-        let (disk, fetches) = (Disk::new(&config, &identity), Fetches::new(&config));
+        let (disk, reads) = (Disk::new(&config, &identity), Reads::new(&config));
         Self {
             table: Table::new(config, identity),
             disk,
             produces,
             rounds: Rounds::default(),
-            fetches,
-            lookups: HashMap::new(),
-            waiting_record_reads: VecDeque::new(),
-            awaited_by_shares: BTreeSet::new(),
+            reads,
             damaged_parts: 0,
             next_sweep: None,
             checkpoint: Checkpoint::default(),
@@ -181,10 +170,7 @@ impl Partitions {
             Happened::Nothing => {}
             Happened::Written { id, done, grown } => {
                 self.answer(done, out);
-                if grown.bytes > 0 {
-                    self.wake_waiters(id, grown, out);
-                    out.grown.extend(self.awaited_by_shares.take(&id));
-                }
+                self.reads_grown(id, grown, out);
             }
             Happened::Synced { done } => {
                 self.checkpoint.advanced();
@@ -197,10 +183,7 @@ impl Partitions {
                 self.looks.forget(id);
                 self.rounds.sync_ended(id);
                 self.answer(done, out);
-                for fetch in self.fetches.waiting_for(id) {
-                    self.unpark(fetch, out);
-                }
-                out.grown.extend(self.awaited_by_shares.take(&id));
+                self.reads_removed(id, out);
             }
         }
     }
@@ -317,10 +300,7 @@ impl Partitions {
 
     /// Forgets the fetches and look-ups of a closed connection. Its writes continue.
     pub fn connection_closed(&mut self, connection: u64) {
-        self.lookups.retain(|_, lookup| !lookup.is_of(connection));
-        for fetch in self.fetches.of_connection(connection) {
-            self.fetches.remove(fetch);
-        }
+        self.reads.connection_closed(connection);
     }
 
     /// Hides these partitions from clients until the shard's log is flushed up to a position.

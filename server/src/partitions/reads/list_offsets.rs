@@ -1,10 +1,10 @@
 //! ListOffsets: the first and last offset at once, an offset by time after a scan.
 
-use super::isolation::{ISOLATION_LEVELS, reads_committed};
-use super::locate::check_leader_epoch;
-use super::lookups::{Asker, Lookup, Target};
-use super::partition_id::PartitionId;
-use super::{Call, Effects, Partitions};
+use super::lookup::{Asker, Lookup, Target};
+use crate::partitions::isolation::{ISOLATION_LEVELS, reads_committed};
+use crate::partitions::locate::check_leader_epoch;
+use crate::partitions::partition_id::PartitionId;
+use crate::partitions::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,

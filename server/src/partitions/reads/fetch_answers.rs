@@ -1,6 +1,6 @@
 //! The answers of a fetch for one partition.
 
-use super::partition::Bounds;
+use crate::partitions::partition::Bounds;
 use muster_codec::messages::{DivergingEpoch, FetchPartition, PartitionData};
 use muster_codec::{ApiKey, ErrorCode};
 

@@ -1,147 +1,18 @@
 //! A fetch in progress: parked until enough bytes exist, read, answered.
 
-use super::fetch_answers::{error_data, unknown_topic};
-use super::happened::Grown;
-use super::internal_topics::InternalPartition;
-use super::isolation::reads_committed;
-use super::jobs::{Job, Part};
-use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, INTERNAL_RECORDS_BYTES_MAX};
-use super::log_read::LogRead;
-use super::partition::Bounds;
-use super::partition_id::PartitionId;
-use super::{Call, Effects, Partitions};
+use super::fetch_state::{Budget, Fetch, Want};
 use crate::limit_refusals::refused_wait_ms;
-use muster_codec::messages::{
-    AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData,
-};
+use crate::partitions::happened::Grown;
+use crate::partitions::internal_topics::InternalPartition;
+use crate::partitions::jobs::{Job, Part};
+use crate::partitions::limits::{FETCH_BYTES_MAX, INTERNAL_RECORDS_BYTES_MAX};
+use crate::partitions::log_read::LogRead;
+use crate::partitions::partition_id::PartitionId;
+use crate::partitions::{Effects, Partitions};
+use muster_codec::messages::{AbortedTransaction, FetchResponse};
 use muster_codec::{Bytes, ErrorCode, Records};
 use muster_coordinator::RequestId;
-use muster_fairness::Address;
 use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition};
-
-/// A fetch that is not answered yet.
-#[derive(Debug)]
-pub(super) struct Fetch {
-    pub request: RequestId,
-    /// The address of the client.
-    pub address: Address,
-    /// The response, complete except for the data of `wants`.
-    pub response: FetchResponse<'static>,
-    pub wants: Vec<Want>,
-    pub deadline: i64,
-    /// The smallest of the client's `max_bytes`, `fetch.max.bytes` and [`FETCH_BYTES_MAX`].
-    max_bytes: usize,
-    min_bytes: u64,
-    reads_committed: bool,
-    /// The error for a partition whose topic is deleted while the fetch waits.
-    deleted: ErrorCode,
-    /// The number of bytes that are known to be readable. Appends raise it while the fetch is
-    /// parked.
-    available: u64,
-    /// The index of the first of `wants` whose records have not been searched for.
-    next: usize,
-    /// The number of bytes that the fetch may still read from partitions of internal topics.
-    internal_bytes: usize,
-    reads_running: usize,
-}
-
-/// One partition of a fetch.
-#[derive(Debug)]
-pub(super) struct Want {
-    pub id: PartitionId,
-    /// The place of the partition's data in the response.
-    topic: usize,
-    partition: usize,
-    offset: i64,
-    max_bytes: usize,
-    /// The place where the records begin, once it is known.
-    place: Option<BatchPlace>,
-    /// The reason why the records could not be read.
-    pub failed: Option<ErrorCode>,
-}
-
-impl Fetch {
-    /// The partition of a part.
-    pub(super) fn wanted(&self, part: Part) -> PartitionId {
-        self.wants[part.want].id
-    }
-
-    pub(super) fn new(call: Call<'_>, body: &FetchRequest<'_>) -> Self {
-        Self {
-            request: call.request,
-            address: call.address,
-            response: FetchResponse::default(),
-            wants: Vec::new(),
-            deadline: call.now + i64::from(body.max_wait_ms.clamp(0, FETCH_WAIT_MS_MAX)),
-            max_bytes: usize::try_from(body.max_bytes).unwrap_or(0),
-            min_bytes: u64::try_from(body.min_bytes).unwrap_or(0),
-            reads_committed: reads_committed(body.isolation_level),
-            deleted: unknown_topic(call.version),
-            available: 0,
-            next: 0,
-            internal_bytes: INTERNAL_RECORDS_BYTES_MAX,
-            reads_running: 0,
-        }
-    }
-
-    /// Fills in a partition's offsets.
-    fn describe(&mut self, want: usize, bounds: Bounds) {
-        let reads_committed = self.reads_committed;
-        let data = self.data(want);
-        data.high_watermark = bounds.high_watermark;
-        data.last_stable_offset = bounds.stable;
-        data.log_start_offset = bounds.log_start;
-        let aborted = data.aborted_transactions.take().unwrap_or_default();
-        data.aborted_transactions = reads_committed.then_some(aborted);
-    }
-
-    pub(super) fn data(&mut self, want: usize) -> &mut PartitionData<'static> {
-        let Want { topic, partition, .. } = self.wants[want];
-        &mut self.response.responses[topic].partitions[partition]
-    }
-
-    /// The number of partitions in the answer.
-    pub(super) fn partitions(&self) -> usize {
-        self.response.responses.iter().map(|topic| topic.partitions.len()).sum()
-    }
-
-    fn fail(&mut self, want: usize, error: ErrorCode) {
-        let data = self.data(want);
-        *data = error_data(data.partition_index, error);
-    }
-}
-
-impl Want {
-    pub(super) fn new(
-        id: PartitionId,
-        topic: usize,
-        partition: usize,
-        asked: &FetchPartition,
-    ) -> Self {
-        let max_bytes = usize::try_from(asked.partition_max_bytes).unwrap_or(0);
-        let offset = asked.fetch_offset;
-        Self { id, topic, partition, offset, max_bytes, place: None, failed: None }
-    }
-}
-
-/// The number of bytes that an answer has room for.
-struct Budget {
-    bytes: usize,
-    /// Whether a first batch that is larger than the limits is sent, so that a consumer always
-    /// makes progress (KIP-74). True until a partition has returned records.
-    first_whole: bool,
-}
-
-impl Budget {
-    fn limit(&self, max_bytes: usize) -> usize {
-        self.bytes.min(max_bytes)
-    }
-
-    fn took(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.first_whole &= bytes == 0;
-    }
-}
 
 /// The reason why a partition cannot be read from an offset.
 enum Unavailable {
@@ -174,7 +45,7 @@ impl Partitions {
         fetch.max_bytes = fetch.max_bytes.min(max_bytes).min(FETCH_BYTES_MAX);
         let enough = fetch.available >= fetch.min_bytes;
         let admitted =
-            if at_once || wrong || enough { None } else { Some(self.fetches.admit(&fetch)) };
+            if at_once || wrong || enough { None } else { Some(self.reads.fetches.admit(&fetch)) };
         if let Some(Err(refused)) = admitted {
             out.refused.push(refused);
             if fetch.available == 0 {
@@ -186,21 +57,26 @@ impl Partitions {
             }
         }
         if admitted != Some(Ok(())) {
-            let id = self.fetches.add(fetch);
+            let id = self.reads.fetches.add(fetch);
             self.start_reads(id, out);
         } else {
             let internal = fetch.wants.iter().map(|want| want.id).filter(|id| id.is_internal());
             internal.for_each(|id| self.table.fetched(id));
-            self.fetches.park(fetch);
+            self.reads.fetches.park(fetch);
         }
     }
 
     /// Continues the fetches for which enough bytes exist, now that a partition's readable part has
     /// grown.
-    pub(super) fn wake_waiters(&mut self, id: PartitionId, grown: Grown, out: &mut Effects) {
+    pub(in crate::partitions) fn wake_waiters(
+        &mut self,
+        id: PartitionId,
+        grown: Grown,
+        out: &mut Effects,
+    ) {
         let mut ready = Vec::new();
-        for waiter in self.fetches.waiting_for(id) {
-            let Some(fetch) = self.fetches.get_mut(waiter) else { continue };
+        for waiter in self.reads.fetches.waiting_for(id) {
+            let Some(fetch) = self.reads.fetches.get_mut(waiter) else { continue };
             fetch.available += if fetch.reads_committed { grown.stable_bytes } else { grown.bytes };
             if fetch.available >= fetch.min_bytes {
                 ready.push(waiter);
@@ -212,37 +88,37 @@ impl Partitions {
     }
 
     /// Ends the wait of a parked fetch.
-    pub(super) fn unpark(&mut self, id: u64, out: &mut Effects) {
-        self.fetches.unpark(id);
+    pub(in crate::partitions) fn unpark(&mut self, id: u64, out: &mut Effects) {
+        self.reads.fetches.unpark(id);
         self.start_reads(id, out);
     }
 
     /// Whether a request is a fetch that waits for records, and its deadline has not passed.
     pub(crate) fn is_parked(&self, request: RequestId, now: i64) -> bool {
-        self.fetches.is_parked(request, now)
+        self.reads.fetches.is_parked(request, now)
     }
 
     /// Searches for the records of a fetch until the read budget is used up. Answers when all are
     /// found.
     fn start_reads(&mut self, id: u64, out: &mut Effects) {
-        while let Some(fetch) = self.fetches.get_mut(id)
+        while let Some(fetch) = self.reads.fetches.get_mut(id)
             && fetch.next < fetch.wants.len()
         {
             if !self.disk.has_read_budget() {
-                return self.fetches.ready.push_back(id);
+                return self.reads.fetches.ready.push_back(id);
             }
             let want = fetch.next;
             fetch.next += 1;
             self.find(Part { request: id, want }, out);
         }
-        if self.fetches.get(id).is_some_and(|fetch| fetch.reads_running == 0) {
+        if self.reads.fetches.get(id).is_some_and(|fetch| fetch.reads_running == 0) {
             self.answer_fetch(id, out);
         }
     }
 
     /// Searches for the records of one partition, if there are any.
     fn find(&mut self, part: Part, out: &mut Effects) {
-        let Some(fetch) = self.fetches.get(part.request) else { return };
+        let Some(fetch) = self.reads.fetches.get(part.request) else { return };
         let Want { id, offset, .. } = fetch.wants[part.want];
         if !self.available(id, offset, fetch.reads_committed).is_ok_and(|bytes| bytes > 0) {
             return;
@@ -254,7 +130,7 @@ impl Partitions {
         let token = self.disk.token();
         let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let find = partition.log.find(offset, token, files, ops);
-        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
         match find {
             Some(Find::At(place)) => fetch.wants[part.want].place = Some(place),
             Some(Find::Read(search)) => {
@@ -267,10 +143,10 @@ impl Partitions {
 
     /// Requests a read of the shard's log, within the budget of the answer.
     fn read_log(&mut self, part: Part, partition: LogPartition, out: &mut Effects) {
-        let Some(fetch) = self.fetches.get(part.request) else { return };
+        let Some(fetch) = self.reads.fetches.get(part.request) else { return };
         let Want { id, offset, max_bytes, .. } = fetch.wants[part.want];
         let stable = fetch.reads_committed.then(|| self.table.bounds(id).stable);
-        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
         let limit = max_bytes.min(fetch.internal_bytes);
         if limit == 0 && fetch.internal_bytes < INTERNAL_RECORDS_BYTES_MAX {
             return;
@@ -301,12 +177,12 @@ impl Partitions {
     }
 
     /// The partition that a job reads; None if its request is gone.
-    pub(super) fn read_by(&self, job: &Job) -> Option<PartitionId> {
+    pub(in crate::partitions) fn read_by(&self, job: &Job) -> Option<PartitionId> {
         match job {
             Job::Find(part, _) | Job::Log(part) => {
-                Some(self.fetches.get(part.request)?.wanted(*part))
+                Some(self.reads.fetches.get(part.request)?.wanted(*part))
             }
-            Job::Lookup(part, _) => Some(self.lookups.get(&part.request)?.wanted(*part)),
+            Job::Lookup(part, _) => Some(self.reads.lookups.get(&part.request)?.wanted(*part)),
             Job::FindRecords(read, _) => Some(read.id),
             Job::ReadRecords { id, .. } => Some(*id),
             Job::Look(id, _) | Job::LookForScrub(id, _) => Some(*id),
@@ -316,14 +192,14 @@ impl Partitions {
     }
 
     /// Handles the end of a read of batch headers for a fetch. The data is None if the read failed.
-    pub(super) fn headers_read(
+    pub(in crate::partitions) fn headers_read(
         &mut self,
         part: Part,
         search: BatchSearch,
         data: Option<&[u8]>,
         out: &mut Effects,
     ) {
-        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
         let want = &mut fetch.wants[part.want];
         match data.map(|data| search.look(data)) {
             Some(Ok(Found::Batch(place))) => want.place = Some(place),
@@ -360,8 +236,8 @@ impl Partitions {
     }
 
     /// Notes that a read of a fetch has ended. After the last read, the fetch is answered.
-    pub(super) fn read_ended(&mut self, part: Part, out: &mut Effects) {
-        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+    pub(in crate::partitions) fn read_ended(&mut self, part: Part, out: &mut Effects) {
+        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
         fetch.reads_running -= 1;
         if fetch.reads_running == 0 && fetch.next == fetch.wants.len() {
             self.answer_fetch(part.request, out);
@@ -369,7 +245,7 @@ impl Partitions {
     }
 
     fn answer_fetch(&mut self, id: u64, out: &mut Effects) {
-        let Some(mut fetch) = self.fetches.remove(id) else { return };
+        let Some(mut fetch) = self.reads.fetches.remove(id) else { return };
         let mut budget = Budget { bytes: fetch.max_bytes, first_whole: true };
         let mut files = Vec::new();
         for want in 0..fetch.wants.len() {
@@ -445,11 +321,11 @@ impl Partitions {
     }
 
     /// Continues requests that waited for other reads to end.
-    pub(super) fn start_ready(&mut self, out: &mut Effects) {
+    pub(in crate::partitions) fn start_ready(&mut self, out: &mut Effects) {
         while self.disk.has_read_budget()
-            && let Some(id) = self.fetches.ready.pop_front()
+            && let Some(id) = self.reads.fetches.ready.pop_front()
         {
-            if self.lookups.contains_key(&id) {
+            if self.reads.lookups.contains_key(&id) {
                 self.continue_lookup(id, out)
             } else {
                 self.start_reads(id, out)

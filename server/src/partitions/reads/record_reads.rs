@@ -1,13 +1,13 @@
 //! Reads of records into memory.
 
-use super::jobs::Job;
-use super::locate::Missing;
-use super::lookups::{Asker, Lookup, Target};
-use super::partition::Bounds;
-use super::partition_id::PartitionId;
-use super::reader::{Reader, RecordRead, RecordReadEnd};
-use super::{Effects, Partitions};
+use super::lookup::{Asker, Lookup, Target};
 use crate::cluster::Topic;
+use crate::partitions::jobs::Job;
+use crate::partitions::locate::Missing;
+use crate::partitions::partition::Bounds;
+use crate::partitions::partition_id::PartitionId;
+use crate::partitions::reader::{Reader, RecordRead, RecordReadEnd};
+use crate::partitions::{Effects, Partitions};
 use muster_codec::messages::{
     AbortedTransaction, ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
@@ -43,7 +43,7 @@ impl Partitions {
 
     /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
     pub(crate) fn await_growth(&mut self, id: PartitionId) {
-        self.awaited_by_shares.insert(id);
+        self.reads.awaited.insert(id);
     }
 
     /// Reads records into memory; [`Effects::record_reads`] gets the result. A damaged part is
@@ -51,7 +51,7 @@ impl Partitions {
     /// delivered again either, because Kafka's consumers reject a batch that they cannot read.
     pub(crate) fn read_records(&mut self, mut read: RecordRead, out: &mut Effects) {
         if !self.disk.has_read_budget() {
-            return self.waiting_record_reads.push_back(read);
+            return self.reads.waiting.push_back(read);
         }
         let Some(partition) = self.table.get(read.id) else {
             return out.end_read(read.reader, RecordReadEnd::Nothing);
@@ -87,16 +87,16 @@ impl Partitions {
     }
 
     /// Begins reads that waited for other reads to end.
-    pub(super) fn start_record_reads(&mut self, out: &mut Effects) {
+    pub(in crate::partitions) fn start_record_reads(&mut self, out: &mut Effects) {
         while self.disk.has_read_budget()
-            && let Some(read) = self.waiting_record_reads.pop_front()
+            && let Some(read) = self.reads.waiting.pop_front()
         {
             self.read_records(read, out);
         }
     }
 
     /// Handles the end of a read of batch headers. The data is None if the read failed.
-    pub(super) fn record_headers_read(
+    pub(in crate::partitions) fn record_headers_read(
         &mut self,
         read: RecordRead,
         search: BatchSearch,
@@ -152,7 +152,7 @@ impl Partitions {
     }
 
     /// Handles the end of a read of batches. The data is None if the read failed.
-    pub(super) fn records_read(
+    pub(in crate::partitions) fn records_read(
         &mut self,
         reader: Reader,
         aborted: Vec<AbortedTransaction>,

@@ -1,14 +1,14 @@
 //! Fetch: a request is checked, then read at once, or parked until enough bytes exist.
 
 use super::fetch_answers::{diverging_data, empty_data, error_data, unknown_data, unknown_topic};
-use super::isolation::ISOLATION_LEVELS;
-use super::limits::FETCH_PARTITIONS_MAX;
-use super::locate::{Missing, add_endpoint, check_leader_epoch};
-use super::partition::Bounds;
-use super::partition_id::PartitionId;
-use super::reads::{Fetch, Want};
-use super::{Call, Effects, Partitions};
+use super::fetch_state::{Fetch, Want};
 use crate::cluster::Topic;
+use crate::partitions::isolation::ISOLATION_LEVELS;
+use crate::partitions::limits::FETCH_PARTITIONS_MAX;
+use crate::partitions::locate::{Missing, add_endpoint, check_leader_epoch};
+use crate::partitions::partition::Bounds;
+use crate::partitions::partition_id::PartitionId;
+use crate::partitions::{Call, Effects, Partitions};
 use muster_codec::messages::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchableTopicResponse,
     LeaderIdAndEpoch, PartitionData,

@@ -1,105 +1,23 @@
 //! Offsets by time: the log returns the place to read, and whether to read further. Reads are
 //! small; as many run at a time as the read budget allows.
 
-use super::jobs::{Job, Part};
-use super::partition_id::PartitionId;
-use super::reader::{Reader, RecordReadEnd};
-use super::{Effects, Partitions};
+use super::lookup::{Lookup, LookupWant, Target};
+use crate::partitions::jobs::{Job, Part};
+use crate::partitions::partition_id::PartitionId;
+use crate::partitions::{Effects, Partitions};
 use muster_codec::ErrorCode;
-use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
-use muster_coordinator::RequestId;
 use muster_storage::{Searched, TimestampSearch};
-
-/// A ListOffsets that is not answered yet, or the same search for a share partition.
-#[derive(Debug)]
-pub(super) struct Lookup {
-    asker: Asker,
-    /// Whether records from the last stable offset on are ignored.
-    pub reads_committed: bool,
-    /// The response, complete except for the results of `wants`.
-    pub response: ListOffsetsResponse<'static>,
-    wants: Vec<LookupWant>,
-    /// The index of the first of `wants` whose search has not begun.
-    next: usize,
-    running: usize,
-}
-
-/// The recipient of a look-up's result.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Asker {
-    Client(RequestId),
-    /// A share partition, by the number of its read.
-    Share(u64),
-}
-
-/// The record that is searched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// The first record with this timestamp or a later one, in milliseconds since the epoch.
-    AtOrAfter(i64),
-    /// The first record with the largest timestamp.
-    Newest,
-}
-
-#[derive(Debug)]
-struct LookupWant {
-    id: PartitionId,
-    target: Target,
-    /// The place of the answer in the response.
-    topic: usize,
-    partition: usize,
-}
-
-impl Lookup {
-    /// The partition of a part.
-    pub(super) fn wanted(&self, part: Part) -> PartitionId {
-        self.wants[part.want].id
-    }
-
-    pub(super) fn new(asker: Asker, reads_committed: bool) -> Self {
-        let response = ListOffsetsResponse::default();
-        Self { asker, reads_committed, response, wants: Vec::new(), next: 0, running: 0 }
-    }
-
-    /// Whether the look-up is for a client of this connection.
-    pub(super) fn is_of(&self, connection: u64) -> bool {
-        match self.asker {
-            Asker::Client(request) => request.connection == connection,
-            Asker::Share(_) => false,
-        }
-    }
-
-    fn end(self, out: &mut Effects) {
-        match self.asker {
-            Asker::Client(request) => out.send(request, self.response),
-            Asker::Share(number) => {
-                let partitions = self.response.topics.iter().flat_map(|topic| &topic.partitions);
-                let end = partitions.map(share_end).next().unwrap_or(RecordReadEnd::Failed);
-                out.end_read(Reader::Share(number), end);
-            }
-        }
-    }
-
-    pub(super) fn want(&mut self, id: PartitionId, target: Target, topic: usize, partition: usize) {
-        self.wants.push(LookupWant { id, target, topic, partition });
-    }
-
-    fn answer(&mut self, want: usize) -> &mut ListOffsetsPartitionResponse {
-        let LookupWant { topic, partition, .. } = self.wants[want];
-        &mut self.response.topics[topic].partitions[partition]
-    }
-}
 
 impl Partitions {
     pub(super) fn start_lookup(&mut self, lookup: Lookup, out: &mut Effects) {
-        let id = self.fetches.next_id();
-        self.lookups.insert(id, lookup);
+        let id = self.reads.fetches.next_id();
+        self.reads.lookups.insert(id, lookup);
         self.continue_lookup(id, out);
     }
 
     /// Begins searches until the read budget is used up. Answers when all searches have ended.
     pub(super) fn continue_lookup(&mut self, id: u64, out: &mut Effects) {
-        let Some(mut lookup) = self.lookups.remove(&id) else { return };
+        let Some(mut lookup) = self.reads.lookups.remove(&id) else { return };
         while lookup.next < lookup.wants.len() && self.disk.has_read_budget() {
             let part = Part { request: id, want: lookup.next };
             lookup.next += 1;
@@ -110,11 +28,11 @@ impl Partitions {
             }));
         }
         if lookup.next < lookup.wants.len() {
-            self.fetches.ready.push_back(id);
+            self.reads.fetches.ready.push_back(id);
         } else if lookup.running == 0 {
             return lookup.end(out);
         }
-        self.lookups.insert(id, lookup);
+        self.reads.lookups.insert(id, lookup);
     }
 
     fn search(&self, want: &LookupWant) -> Option<TimestampSearch> {
@@ -145,14 +63,14 @@ impl Partitions {
     }
 
     /// Handles the end of a read for a look-up; the data is None if the read failed.
-    pub(super) fn lookup_read(
+    pub(in crate::partitions) fn lookup_read(
         &mut self,
         part: Part,
         mut search: TimestampSearch,
         data: Option<&[u8]>,
         out: &mut Effects,
     ) {
-        let Some(lookup) = self.lookups.get_mut(&part.request) else { return };
+        let Some(lookup) = self.reads.lookups.get_mut(&part.request) else { return };
         let LookupWant { id, .. } = lookup.wants[part.want];
         let stable = self.table.get(id).filter(|_| lookup.reads_committed);
         let end = stable.map_or(i64::MAX, |partition| partition.stable().offset);
@@ -178,18 +96,11 @@ impl Partitions {
 
     /// Notes that a search of a look-up has ended. After the last search, the look-up is answered.
     fn search_ended(&mut self, id: u64, out: &mut Effects) {
-        let Some(lookup) = self.lookups.get_mut(&id) else { return };
+        let Some(lookup) = self.reads.lookups.get_mut(&id) else { return };
         lookup.running -= 1;
         let is_last = lookup.running == 0 && lookup.next == lookup.wants.len();
-        if is_last && let Some(lookup) = self.lookups.remove(&id) {
+        if is_last && let Some(lookup) = self.reads.lookups.remove(&id) {
             lookup.end(out);
         }
     }
-}
-
-fn share_end(found: &ListOffsetsPartitionResponse) -> RecordReadEnd {
-    if found.error_code != 0 {
-        return RecordReadEnd::Failed;
-    }
-    RecordReadEnd::Offset(Some(found.offset).filter(|it| *it >= 0))
 }

@@ -1,11 +1,11 @@
 //! The fetches that are not answered yet: by id, by deadline and by connection.
 
-use super::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
-use super::partition_id::PartitionId;
-use super::reads::{Fetch, Want};
+use super::fetch_state::{Fetch, Want};
 use crate::config::Config;
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::limit_refusals::Refused;
+use crate::partitions::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
+use crate::partitions::partition_id::PartitionId;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use muster_codec::messages::PartitionData;

@@ -1,0 +1,148 @@
+//! Reads of clients, of share partitions and of the admin side.
+
+mod fetch;
+mod fetch_answers;
+mod fetch_state;
+mod fetches;
+mod fetching;
+mod list_offsets;
+mod lookup;
+mod lookups;
+mod record_reads;
+
+pub(crate) use fetch::{FULL_SESSION_EPOCHS, replica};
+pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
+
+use super::happened::Grown;
+use super::jobs::Job;
+use super::log_read::LogBatches;
+use super::partition_id::PartitionId;
+use super::reader::RecordRead;
+use super::{Effects, FailedRead, Partitions};
+use crate::config::Config;
+use crate::limit_gauges::LimitGauges;
+use fetches::Fetches;
+use hashbrown::HashMap;
+use lookup::Lookup;
+use muster_codec::ErrorCode;
+use muster_storage::FileToken;
+use std::collections::{BTreeSet, VecDeque};
+
+/// The reads that are not answered yet.
+#[derive(Debug)]
+pub(super) struct Reads {
+    fetches: Fetches,
+    lookups: HashMap<u64, Lookup>,
+    /// Reads of records into memory that wait until other reads have ended.
+    waiting: VecDeque<RecordRead>,
+    /// Partitions whose further records share partitions wait for.
+    awaited: BTreeSet<PartitionId>,
+}
+
+impl Reads {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            fetches: Fetches::new(config),
+            lookups: HashMap::new(),
+            waiting: VecDeque::new(),
+            awaited: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<i64> {
+        self.fetches.next_deadline()
+    }
+
+    /// Forgets the fetches and look-ups of a closed connection.
+    pub(super) fn connection_closed(&mut self, connection: u64) {
+        self.lookups.retain(|_, lookup| !lookup.is_of(connection));
+        for fetch in self.fetches.of_connection(connection) {
+            self.fetches.remove(fetch);
+        }
+    }
+
+    /// The number of fetches that are not answered yet.
+    pub(super) fn waiting_fetches(&self) -> usize {
+        self.fetches.len()
+    }
+
+    /// The number of fetches of a connection that wait for records.
+    pub(super) fn parked_fetches(&self, connection: u64) -> usize {
+        self.fetches.parked(connection)
+    }
+
+    /// The approximate size of the fetches that are not answered yet.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.fetches.bytes_held()
+    }
+
+    /// The number of look-ups that are not answered yet.
+    #[cfg(test)]
+    pub(super) fn waiting_lookups(&self) -> usize {
+        self.lookups.len()
+    }
+
+    /// Adds the use of the limits on fetches.
+    pub(super) fn add_limits(&self, gauges: &mut LimitGauges) {
+        self.fetches.add_limits(gauges);
+    }
+
+    /// The difference between the accounts of addresses and a recount of all fetches: 0 unless an
+    /// account is wrong. For checks.
+    pub(super) fn miscounted_shares(&self) -> usize {
+        self.fetches.miscounted_shares()
+    }
+}
+
+impl Partitions {
+    /// Continues the reads that wait for a partition, which grew.
+    pub(super) fn reads_grown(&mut self, id: PartitionId, grown: Grown, out: &mut Effects) {
+        if grown.bytes > 0 {
+            self.wake_waiters(id, grown, out);
+            out.grown.extend(self.reads.awaited.take(&id));
+        }
+    }
+
+    /// Ends the waits for a partition that was removed.
+    pub(super) fn reads_removed(&mut self, id: PartitionId, out: &mut Effects) {
+        for fetch in self.reads.fetches.waiting_for(id) {
+            self.unpark(fetch, out);
+        }
+        out.grown.extend(self.reads.awaited.take(&id));
+    }
+
+    /// Answers the fetches whose deadlines have passed.
+    pub(super) fn expire_reads(&mut self, now: i64, out: &mut Effects) {
+        while let Some(fetch) = self.reads.fetches.due(now) {
+            self.unpark(fetch, out);
+        }
+    }
+
+    /// Takes the batches of a [`LogRead`](super::LogRead). There are none if there was nothing to
+    /// plan; the error is the reason why they could not be read.
+    pub fn log_read(
+        &mut self,
+        token: FileToken,
+        batches: Result<LogBatches, String>,
+        out: &mut Effects,
+    ) {
+        let Some(Job::Log(part)) = self.disk.end(token) else { return };
+        if let Some(fetch) = self.reads.fetches.get_mut(part.request) {
+            let of = Some(fetch.wanted(part));
+            match batches {
+                Ok(LogBatches { bytes, aborted }) => {
+                    let data = fetch.data(part.want);
+                    data.records = Some(bytes.into());
+                    data.aborted_transactions = Some(aborted);
+                }
+                Err(reason) => {
+                    self.disk.counters.failed_reads += 1;
+                    out.failed_reads.push(FailedRead { of, reason });
+                    fetch.wants[part.want].failed = Some(ErrorCode::KafkaStorageError);
+                }
+            }
+            self.read_ended(part, out);
+        }
+        self.start_ready(out);
+    }
+}
