@@ -5,7 +5,7 @@
 //! A new file is written beside the old one: some entries at a time, then the header. Then it is
 //! renamed; until then the old file stays valid. A full disk ends the attempt, not the server.
 
-use super::jobs::Job;
+use super::jobs::{Job, UpkeepJob};
 use super::limits::POINTS_OF_A_WRITE;
 use super::partition_id::PartitionId;
 use super::partition_set::Partitions;
@@ -131,7 +131,7 @@ impl Partitions {
         let (token, ops) = (self.disk.token(), &mut out.ops);
         let file = self.disk.files.open(FILE, OpenMode::ASIDE, || aside, ops);
         ops.push(FileOp::Write { token, file, offset, data });
-        self.disk.begin(token, Job::Checkpoint, ops);
+        self.disk.begin(token, Job::Upkeep(UpkeepJob::Checkpoint), ops);
         self.checkpoint.writing = Some(writing);
     }
 

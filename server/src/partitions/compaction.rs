@@ -2,7 +2,7 @@
 //! the dirtiest first, in slices between requests (Kafka's `LogCleanerManager`).
 
 use super::durably_stable::DurablyStable;
-use super::jobs::Job;
+use super::jobs::{Job, UpkeepJob};
 use super::partition::Partition;
 use super::{Effects, PartitionId, Partitions};
 use crate::clock::Times;
@@ -124,7 +124,7 @@ impl Partitions {
                 self.compactor.pace.pay(now, overrun, SLICE_BYTES_PER_SECOND);
             }
             Slice::Wait { bytes } => {
-                self.disk.begin(token, Job::Compact, &out.ops);
+                self.disk.begin(token, Job::Upkeep(UpkeepJob::Compact), &out.ops);
                 running.is_waiting = true;
                 let rate = running.config.io_bytes_per_second;
                 self.compactor.pace.pay(now, bytes, rate);

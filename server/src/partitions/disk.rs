@@ -3,17 +3,19 @@
 
 use super::Identity;
 use super::counters::PartitionCounters;
+use super::effects::{Effects, FailedRead};
 use super::jobs::Job;
 use super::limits::{
     DECOMPRESSED_BYTES_MAX, PRODUCERS_MAX, READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX,
     UNWRITTEN_BYTES_MAX,
 };
+use super::partition_id::PartitionId;
 use crate::config::Config;
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
 use hashbrown::HashMap;
 use muster_fairness::{Address, Holders};
-use muster_storage::{FileOp, FileToken, OpenFiles, PartitionLog};
+use muster_storage::{FileDone, FileOp, FileToken, OpenFiles, PartitionLog};
 
 /// The number in the tokens of jobs. A token of a log contains the log's number, which is never 0.
 const JOBS: u32 = 0;
@@ -154,6 +156,29 @@ impl Disk {
         let (job, read_bytes) = self.jobs.remove(&token)?;
         self.read_bytes -= read_bytes;
         Some(job)
+    }
+
+    /// The data of a read; None if the read failed, which is counted and reported.
+    pub(super) fn data_of(
+        &mut self,
+        done: FileDone,
+        of: Option<PartitionId>,
+        out: &mut Effects,
+    ) -> Option<Vec<u8>> {
+        match done {
+            FileDone::Read { data, .. } => Some(data),
+            FileDone::ReadFailed { reason, .. } => {
+                self.counters.failed_reads += 1;
+                out.failed_reads.push(FailedRead { of, reason });
+                None
+            }
+            FileDone::Written { .. }
+            | FileDone::Synced { .. }
+            | FileDone::Looked { .. }
+            | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
+            | FileDone::NoSpace { .. } => None,
+        }
     }
 
     /// A copy of a batch, for a write.

@@ -5,10 +5,19 @@ use super::reader::{Reader, RecordRead};
 use muster_codec::messages::AbortedTransaction;
 use muster_storage::{BatchSearch, LogEnd, PartitionFile, TimestampSearch};
 
-/// The purpose of an operation, found by the operation's token. Writes of a log are not jobs: the
-/// log knows their purpose.
+/// The purpose of an operation, by the part that began the operation. The operation's token finds
+/// it. Writes of a log are not jobs: the log knows their purpose.
 #[derive(Debug)]
 pub(super) enum Job {
+    Read(ReadJob),
+    Upkeep(UpkeepJob),
+    /// A sync of a partition up to this end (`flush.messages`, or a clean stop).
+    Flush(PartitionId, LogEnd),
+}
+
+/// A read for a request.
+#[derive(Debug)]
+pub(super) enum ReadJob {
     Find(Part, BatchSearch),
     Lookup(Part, TimestampSearch),
     /// Reads of records into memory: first of headers, then of batches.
@@ -20,8 +29,11 @@ pub(super) enum Job {
     },
     /// A read of an internal topic, in the shard's own log.
     Log(Part),
-    /// A sync of a partition up to this end (`flush.messages`, or a clean stop).
-    Flush(PartitionId, LogEnd),
+}
+
+/// An operation of the upkeep.
+#[derive(Debug)]
+pub(super) enum UpkeepJob {
     /// A write of the recovery points.
     Checkpoint,
     /// An operation of the compaction of a partition.

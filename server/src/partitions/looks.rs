@@ -4,7 +4,7 @@
 //! takes no further batch. Reads continue: open files still have the records.
 
 use super::Effects;
-use super::jobs::Job;
+use super::jobs::{Job, UpkeepJob};
 use super::partition_id::PartitionId;
 use super::partition_set::Partitions;
 use muster_storage::{FileDone, FileOp, PartitionFile};
@@ -168,7 +168,7 @@ impl Partitions {
     fn look_at(&mut self, id: PartitionId, of: PartitionFile, out: &mut Effects) {
         let (token, path, file) = (self.disk.token(), of.path.clone(), of.file);
         out.ops.push(FileOp::Look { token, path, file });
-        self.disk.begin(token, Job::Look(id, of), &out.ops);
+        self.disk.begin(token, Job::Upkeep(UpkeepJob::Look(id, of)), &out.ops);
         self.looks.under_way += 1;
     }
 

@@ -6,7 +6,7 @@
 //! Bytes in the page cache are read from there. If the disk has other bytes, this shows only once
 //! the cached bytes have been dropped.
 
-use super::jobs::Job;
+use super::jobs::{Job, UpkeepJob};
 use super::limits::SUSPECTS_MAX;
 use super::load::report_part;
 use super::{Effects, PartitionId, Partitions, layout};
@@ -107,7 +107,7 @@ impl Partitions {
             let Some(len) = partition.log.scrub_read(&mut begun.scrub, token, files, ops) else {
                 continue;
             };
-            self.disk.begin(token, Job::Scrub, ops);
+            self.disk.begin(token, Job::Upkeep(UpkeepJob::Scrub), ops);
             if !begun.is_urgent {
                 let ms = u64::from(len) * 1_000 / self.scrub_rate().max(1);
                 self.scrubber.next_at = now.saturating_add_unsigned(ms.max(1));
@@ -164,7 +164,7 @@ impl Partitions {
     fn look_for_scrub(&mut self, begun: Begun, of: PartitionFile, out: &mut Effects) {
         let (token, path) = (self.disk.token(), of.path.clone());
         out.ops.push(FileOp::Look { token, path, file: None });
-        self.disk.begin(token, Job::LookForScrub(begun.id, of), &out.ops);
+        self.disk.begin(token, Job::Upkeep(UpkeepJob::LookForScrub(begun.id, of)), &out.ops);
         self.scrubber.begun.push(begun);
         self.scrubber.is_waiting = true;
     }

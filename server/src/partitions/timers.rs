@@ -1,9 +1,11 @@
 //! Work of partitions that is due at a time: retention, producers, compaction, recovery points.
 
+use super::jobs::UpkeepJob;
 use super::partition::Partition;
 use super::rounds::SYNCS_AT_ONCE;
 use super::{Effects, Partitions};
 use crate::clock::{Times, earliest};
+use muster_storage::FileDone;
 
 impl Partitions {
     /// The time at which [`Self::expire`] has something to do, in milliseconds since the epoch.
@@ -32,6 +34,23 @@ impl Partitions {
         self.checkpoint(now, out);
         self.look_at_files(now, out);
         self.scrub(now, out);
+    }
+
+    /// Handles the end of an operation of the upkeep.
+    pub(super) fn upkeep_done(&mut self, job: UpkeepJob, done: FileDone, out: &mut Effects) {
+        match job {
+            UpkeepJob::Compact => self.compaction_done(done),
+            UpkeepJob::Look(id, file) => self.look_ended(id, &file, &done),
+            UpkeepJob::LookForScrub(id, file) => self.looked_for_scrub(id, &file, &done),
+            UpkeepJob::Scrub => {
+                let data = self.disk.data_of(done, self.scrubbed(), out);
+                self.scrub_read_done(data.as_deref());
+            }
+            UpkeepJob::Checkpoint => {
+                let has_space = !matches!(done, FileDone::NoSpace { .. });
+                self.checkpoint_written(has_space, out);
+            }
+        }
     }
 
     pub(super) fn schedule_sweep(&mut self, now: i64) {

@@ -4,6 +4,7 @@
 mod inspection;
 mod requests;
 
+use super::Effects;
 use super::checkpoint::Checkpoint;
 use super::compaction::Compactor;
 use super::disk::Disk;
@@ -19,13 +20,12 @@ use super::reads::Reads;
 use super::rounds::Rounds;
 use super::scrub::Scrubber;
 use super::table::Table;
-use super::{Effects, FailedRead};
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, effective};
 use crate::topics::InternalTopic;
 use muster_codec::{Uuid, Wall};
-use muster_storage::{FileDone, FileToken, LogEnd, PartitionLog};
+use muster_storage::{FileDone, FileToken, PartitionLog};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -230,50 +230,31 @@ impl Partitions {
     }
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
-        let job = self.disk.end(token);
-        match job {
-            Some(Job::Compact) => return self.compaction_done(done),
-            Some(Job::Look(id, file)) => return self.look_ended(id, &file, &done),
-            Some(Job::LookForScrub(id, file)) => return self.looked_for_scrub(id, &file, &done),
-            _ => {}
-        }
-        if let (Some(Job::Flush(id, end)), FileDone::Lost { reason, .. }) = (&job, &done) {
-            self.rounds.sync_ended(*id);
-            let happened = self.table.lost_sync(*id, end.segment, reason, &mut self.disk);
-            return self.happened(happened, out);
-        }
-        let has_space = !matches!(done, FileDone::NoSpace { .. });
-        let data = match done {
-            FileDone::Read { data, .. } => Some(data),
-            FileDone::ReadFailed { reason, .. } => {
-                self.disk.counters.failed_reads += 1;
-                let of = job.as_ref().and_then(|job| self.read_by(job));
-                out.failed_reads.push(FailedRead { of, reason });
-                None
+        match self.disk.end(token) {
+            Some(Job::Read(job)) => {
+                let data = self.disk.data_of(done, self.reads.read_by(&job), out);
+                self.read_done(job, data, out);
             }
-            FileDone::Written { .. }
-            | FileDone::Synced { .. }
-            | FileDone::Looked { .. }
-            | FileDone::Lost { .. }
-            | FileDone::Renamed { .. }
-            | FileDone::NoSpace { .. } => None,
-        };
-        match job {
-            Some(Job::Find(part, search)) => self.headers_read(part, search, data.as_deref(), out),
-            Some(Job::FindRecords(read, search)) => {
-                self.record_headers_read(read, search, data.as_deref(), out);
+            Some(Job::Upkeep(job)) => self.upkeep_done(job, done, out),
+            Some(Job::Flush(id, end)) => {
+                self.rounds.sync_ended(id);
+                let happened = match done {
+                    FileDone::Lost { reason, .. } => {
+                        self.table.lost_sync(id, end.segment, &reason, &mut self.disk)
+                    }
+                    FileDone::Written { .. }
+                    | FileDone::Synced { .. }
+                    | FileDone::Looked { .. }
+                    | FileDone::Renamed { .. }
+                    | FileDone::NoSpace { .. }
+                    | FileDone::Read { .. }
+                    | FileDone::ReadFailed { .. } => self.table.synced(id, end),
+                };
+                self.happened(happened, out);
             }
-            Some(Job::ReadRecords { reader, aborted, .. }) => {
-                self.records_read(reader, aborted, data, out);
+            None => {
+                self.disk.data_of(done, None, out);
             }
-            Some(Job::Lookup(part, search)) => {
-                self.lookup_read(part, search, data.as_deref(), out);
-            }
-            Some(Job::Scrub) => self.scrub_read_done(data.as_deref()),
-            Some(Job::Flush(id, end)) => self.flushed(id, end, out),
-            Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
-            // The result of a read of an internal topic comes through `log_read`.
-            Some(Job::Compact | Job::Look(..) | Job::LookForScrub(..) | Job::Log(_)) | None => {}
         }
     }
 
@@ -290,12 +271,6 @@ impl Partitions {
             | FileDone::ReadFailed { .. }
             | FileDone::Looked { .. } => {}
         }
-    }
-
-    fn flushed(&mut self, id: PartitionId, end: LogEnd, out: &mut Effects) {
-        self.rounds.sync_ended(id);
-        let happened = self.table.synced(id, end);
-        self.happened(happened, out);
     }
 
     /// Forgets the fetches and look-ups of a closed connection. Its writes continue.

@@ -4,7 +4,7 @@ use super::fetch_state::{Budget, Fetch, Want};
 use crate::limit_refusals::refused_wait_ms;
 use crate::partitions::happened::Grown;
 use crate::partitions::internal_topics::InternalPartition;
-use crate::partitions::jobs::{Job, Part};
+use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::limits::{FETCH_BYTES_MAX, INTERNAL_RECORDS_BYTES_MAX};
 use crate::partitions::log_read::LogRead;
 use crate::partitions::partition_id::PartitionId;
@@ -135,7 +135,7 @@ impl Partitions {
             Some(Find::At(place)) => fetch.wants[part.want].place = Some(place),
             Some(Find::Read(search)) => {
                 fetch.reads_running += 1;
-                self.disk.begin(token, Job::Find(part, search), &out.ops);
+                self.disk.begin(token, Job::Read(ReadJob::Find(part, search)), &out.ops);
             }
             Some(Find::Damaged { .. }) | None => {}
         }
@@ -156,7 +156,7 @@ impl Partitions {
         fetch.reads_running += 1;
         let token = self.disk.token();
         out.log_reads.push(LogRead { token, partition, offset, max_bytes: limit, stable });
-        self.disk.begin_elsewhere(token, Job::Log(part), limit);
+        self.disk.begin_elsewhere(token, Job::Read(ReadJob::Log(part)), limit);
     }
 
     fn available(
@@ -176,23 +176,8 @@ impl Partitions {
         if is_damaged { Err(Unavailable::Damaged) } else { Ok(bytes) }
     }
 
-    /// The partition that a job reads; None if its request is gone.
-    pub(in crate::partitions) fn read_by(&self, job: &Job) -> Option<PartitionId> {
-        match job {
-            Job::Find(part, _) | Job::Log(part) => {
-                Some(self.reads.fetches.get(part.request)?.wanted(*part))
-            }
-            Job::Lookup(part, _) => Some(self.reads.lookups.get(&part.request)?.wanted(*part)),
-            Job::FindRecords(read, _) => Some(read.id),
-            Job::ReadRecords { id, .. } => Some(*id),
-            Job::Look(id, _) | Job::LookForScrub(id, _) => Some(*id),
-            Job::Scrub => self.scrubbed(),
-            Job::Flush(..) | Job::Checkpoint | Job::Compact => None,
-        }
-    }
-
     /// Handles the end of a read of batch headers for a fetch. The data is None if the read failed.
-    pub(in crate::partitions) fn headers_read(
+    pub(super) fn headers_read(
         &mut self,
         part: Part,
         search: BatchSearch,
@@ -231,12 +216,12 @@ impl Partitions {
         let token = self.disk.token();
         let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let Some(search) = partition.log.find_on(search, token, files, ops) else { return false };
-        self.disk.begin(token, Job::Find(part, search), &out.ops);
+        self.disk.begin(token, Job::Read(ReadJob::Find(part, search)), &out.ops);
         true
     }
 
     /// Notes that a read of a fetch has ended. After the last read, the fetch is answered.
-    pub(in crate::partitions) fn read_ended(&mut self, part: Part, out: &mut Effects) {
+    pub(super) fn read_ended(&mut self, part: Part, out: &mut Effects) {
         let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
         fetch.reads_running -= 1;
         if fetch.reads_running == 0 && fetch.next == fetch.wants.len() {

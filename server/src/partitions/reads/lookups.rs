@@ -2,7 +2,7 @@
 //! small; as many run at a time as the read budget allows.
 
 use super::lookup::{Lookup, LookupWant, Target};
-use crate::partitions::jobs::{Job, Part};
+use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::{Effects, Partitions};
 use muster_codec::ErrorCode;
@@ -57,13 +57,13 @@ impl Partitions {
         let (files, ops) = (&mut self.disk.files, &mut out.ops);
         let reads = partition.log.search_read(&mut search, token, files, ops);
         if reads {
-            self.disk.begin(token, Job::Lookup(part, search), &out.ops);
+            self.disk.begin(token, Job::Read(ReadJob::Lookup(part, search)), &out.ops);
         }
         reads
     }
 
     /// Handles the end of a read for a look-up; the data is None if the read failed.
-    pub(in crate::partitions) fn lookup_read(
+    pub(super) fn lookup_read(
         &mut self,
         part: Part,
         mut search: TimestampSearch,

@@ -14,7 +14,7 @@ pub(crate) use fetch::{FULL_SESSION_EPOCHS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 
 use super::happened::Grown;
-use super::jobs::Job;
+use super::jobs::{Job, ReadJob};
 use super::log_read::LogBatches;
 use super::partition_id::PartitionId;
 use super::reader::RecordRead;
@@ -46,6 +46,18 @@ impl Reads {
             lookups: HashMap::new(),
             waiting: VecDeque::new(),
             awaited: BTreeSet::new(),
+        }
+    }
+
+    /// The partition that a job reads; None if its request is gone.
+    pub(super) fn read_by(&self, job: &ReadJob) -> Option<PartitionId> {
+        match job {
+            ReadJob::Find(part, _) | ReadJob::Log(part) => {
+                Some(self.fetches.get(part.request)?.wanted(*part))
+            }
+            ReadJob::Lookup(part, _) => Some(self.lookups.get(&part.request)?.wanted(*part)),
+            ReadJob::FindRecords(read, _) => Some(read.id),
+            ReadJob::ReadRecords { id, .. } => Some(*id),
         }
     }
 
@@ -111,6 +123,22 @@ impl Partitions {
         out.grown.extend(self.reads.awaited.take(&id));
     }
 
+    /// Handles the end of a read. The data is None if the read failed.
+    pub(super) fn read_done(&mut self, job: ReadJob, data: Option<Vec<u8>>, out: &mut Effects) {
+        match job {
+            ReadJob::Find(part, search) => self.headers_read(part, search, data.as_deref(), out),
+            ReadJob::Lookup(part, search) => self.lookup_read(part, search, data.as_deref(), out),
+            ReadJob::FindRecords(read, search) => {
+                self.record_headers_read(read, search, data.as_deref(), out);
+            }
+            ReadJob::ReadRecords { reader, aborted, .. } => {
+                self.records_read(reader, aborted, data, out);
+            }
+            // The result of a read of an internal topic comes through `log_read`.
+            ReadJob::Log(_) => {}
+        }
+    }
+
     /// Answers the fetches whose deadlines have passed.
     pub(super) fn expire_reads(&mut self, now: i64, out: &mut Effects) {
         while let Some(fetch) = self.reads.fetches.due(now) {
@@ -126,7 +154,7 @@ impl Partitions {
         batches: Result<LogBatches, String>,
         out: &mut Effects,
     ) {
-        let Some(Job::Log(part)) = self.disk.end(token) else { return };
+        let Some(Job::Read(ReadJob::Log(part))) = self.disk.end(token) else { return };
         if let Some(fetch) = self.reads.fetches.get_mut(part.request) {
             let of = Some(fetch.wanted(part));
             match batches {

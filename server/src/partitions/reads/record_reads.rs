@@ -2,7 +2,7 @@
 
 use super::lookup::{Asker, Lookup, Target};
 use crate::cluster::Topic;
-use crate::partitions::jobs::Job;
+use crate::partitions::jobs::{Job, ReadJob};
 use crate::partitions::locate::Missing;
 use crate::partitions::partition::Bounds;
 use crate::partitions::partition_id::PartitionId;
@@ -62,7 +62,7 @@ impl Partitions {
         match found {
             Some(Find::At(place)) => self.read_batches(read, place, out),
             Some(Find::Read(search)) => {
-                self.disk.begin(token, Job::FindRecords(read, search), &out.ops);
+                self.disk.begin(token, Job::Read(ReadJob::FindRecords(read, search)), &out.ops);
             }
             Some(Find::Damaged { .. }) | None => {
                 out.end_read(read.reader, RecordReadEnd::Nothing);
@@ -96,7 +96,7 @@ impl Partitions {
     }
 
     /// Handles the end of a read of batch headers. The data is None if the read failed.
-    pub(in crate::partitions) fn record_headers_read(
+    pub(super) fn record_headers_read(
         &mut self,
         read: RecordRead,
         search: BatchSearch,
@@ -120,7 +120,9 @@ impl Partitions {
         let search = partition
             .and_then(|it| it.log.find_on(search, token, &mut self.disk.files, &mut out.ops));
         match search {
-            Some(search) => self.disk.begin(token, Job::FindRecords(read, search), &out.ops),
+            Some(search) => {
+                self.disk.begin(token, Job::Read(ReadJob::FindRecords(read, search)), &out.ops)
+            }
             None => out.end_read(read.reader, RecordReadEnd::Nothing),
         }
     }
@@ -144,7 +146,11 @@ impl Partitions {
                     if reads_committed { partition.aborted(offset, end) } else { Vec::new() };
                 let token = self.disk.token();
                 partition.log.read(&range, token, &mut self.disk.files, &mut out.ops);
-                self.disk.begin(token, Job::ReadRecords { reader, id, aborted }, &out.ops);
+                self.disk.begin(
+                    token,
+                    Job::Read(ReadJob::ReadRecords { reader, id, aborted }),
+                    &out.ops,
+                );
             }
             Ok(_) => out.end_read(reader, RecordReadEnd::Nothing),
             Err(_) => out.end_read(reader, RecordReadEnd::Failed),
@@ -152,7 +158,7 @@ impl Partitions {
     }
 
     /// Handles the end of a read of batches. The data is None if the read failed.
-    pub(in crate::partitions) fn records_read(
+    pub(super) fn records_read(
         &mut self,
         reader: Reader,
         aborted: Vec<AbortedTransaction>,
