@@ -1,11 +1,12 @@
 //! Metrics, sizes and bounds of the partitions, and the questions of checks.
 
 use super::Partitions;
-use crate::cluster::OfflineList;
+use crate::cluster::{OfflineList, Topic};
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::partitions::counters::PartitionGauges;
 use crate::partitions::layout;
 use crate::partitions::limits::READ_BYTES_IN_FLIGHT_MAX;
+use crate::partitions::locate::Missing;
 use crate::partitions::partition::{Bounds, Partition};
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::rounds::open_by_slot;
@@ -188,5 +189,32 @@ impl Partitions {
         gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
         gauges.set(Limit::Producers, io.producers.total(), io.producers_max);
         self.reads.add_limits(gauges);
+    }
+
+    /// The high watermark of a partition; None if this shard does not have the partition.
+    pub(crate) fn share_end(&self, id: PartitionId) -> Option<i64> {
+        self.table.get(id).map(|partition| partition.bounds().high_watermark)
+    }
+
+    /// The id and the bounds of a partition that this shard leads.
+    pub(crate) fn share_partition(
+        &self,
+        topic: &Topic,
+        index: i32,
+    ) -> Result<(PartitionId, Bounds), Missing> {
+        let id = self.table.locate(topic, index)?;
+        Ok((id, self.table.bounds(id)))
+    }
+
+    /// The approximate number of readable bytes from an offset on; None if the log does not contain
+    /// the offset.
+    pub(crate) fn share_bytes(
+        &self,
+        id: PartitionId,
+        offset: i64,
+        reads_committed: bool,
+    ) -> Option<u64> {
+        let partition = self.table.get(id)?;
+        partition.available(partition.behind_damage(offset), reads_committed)
     }
 }

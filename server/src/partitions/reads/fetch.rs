@@ -8,6 +8,7 @@ use crate::partitions::limits::FETCH_PARTITIONS_MAX;
 use crate::partitions::locate::{Missing, add_endpoint, check_leader_epoch};
 use crate::partitions::partition::Bounds;
 use crate::partitions::partition_id::PartitionId;
+use crate::partitions::table::Table;
 use crate::partitions::{Call, Effects, Partitions};
 use muster_codec::messages::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchableTopicResponse,
@@ -68,7 +69,8 @@ impl Partitions {
                         unknown.partitions.push((topic, unknown_data(&partition, error)));
                     }
                     Ok(known) => {
-                        answer_now |= !self.fetch_partition(
+                        answer_now |= !fetch_partition(
+                            &self.table,
                             call,
                             body,
                             (topic, known),
@@ -89,93 +91,93 @@ impl Partitions {
         answer_now |= fetch.wants.is_empty();
         self.start_or_park(call.now, fetch, answer_now, out);
     }
+}
 
-    /// Adds an existing partition to the answer. Returns false if the partition cannot be read
-    /// here.
-    fn fetch_partition(
-        &self,
-        call: Call<'_>,
-        body: &FetchRequest<'_>,
-        (asked_topic, topic): (&FetchTopic<'_>, &Topic),
-        asked: &FetchPartition,
-        fetch: &mut Fetch,
-    ) -> bool {
-        // Kafka limits the first partition to the request's bound, which may be negative, and later
-        // partitions to the rest of this bound, which is at least 0.
-        let max_bytes = if fetch.response.responses.is_empty() {
-            asked.partition_max_bytes.min(body.max_bytes)
-        } else {
-            asked.partition_max_bytes
-        };
-        match self.wanted(call, body, topic, asked, max_bytes) {
-            Err(missing) => {
-                let data = self.moved(call, asked.partition, missing, fetch);
-                push(fetch, asked_topic, data);
-                false
-            }
-            Ok(id) if self.has_diverged(id, asked) => {
-                push(fetch, asked_topic, diverging_data(asked.partition, self.table.bounds(id)));
-                false
-            }
-            Ok(id) => {
-                let data = PartitionData { partition_index: asked.partition, ..empty_data() };
-                let (topic, partition) = push(fetch, asked_topic, data);
-                fetch.wants.push(Want::new(id, topic, partition, asked));
-                true
-            }
+/// Adds an existing partition to the answer. Returns false if the partition cannot be read
+/// here.
+fn fetch_partition(
+    table: &Table,
+    call: Call<'_>,
+    body: &FetchRequest<'_>,
+    (asked_topic, topic): (&FetchTopic<'_>, &Topic),
+    asked: &FetchPartition,
+    fetch: &mut Fetch,
+) -> bool {
+    // Kafka limits the first partition to the request's bound, which may be negative, and later
+    // partitions to the rest of this bound, which is at least 0.
+    let max_bytes = if fetch.response.responses.is_empty() {
+        asked.partition_max_bytes.min(body.max_bytes)
+    } else {
+        asked.partition_max_bytes
+    };
+    match wanted(table, call, body, topic, asked, max_bytes) {
+        Err(missing) => {
+            let data = moved(table, call, asked.partition, missing, fetch);
+            push(fetch, asked_topic, data);
+            false
+        }
+        Ok(id) if has_diverged(table, id, asked) => {
+            push(fetch, asked_topic, diverging_data(asked.partition, table.bounds(id)));
+            false
+        }
+        Ok(id) => {
+            let data = PartitionData { partition_index: asked.partition, ..empty_data() };
+            let (topic, partition) = push(fetch, asked_topic, data);
+            fetch.wants.push(Want::new(id, topic, partition, asked));
+            true
         }
     }
+}
 
-    fn wanted(
-        &self,
-        call: Call<'_>,
-        body: &FetchRequest<'_>,
-        topic: &Topic,
-        asked: &FetchPartition,
-        max_bytes: i32,
-    ) -> Result<PartitionId, Missing> {
-        let id = self.table.locate(topic, asked.partition)?;
-        // In a fetch, any negative leader epoch means that there is none.
-        check_leader_epoch(asked.current_leader_epoch.max(-1)).map_err(Missing::of)?;
-        // Partitions have no followers: the leader is the only replica.
-        if replica(call.version, body) >= 0 {
-            return Err(Missing::of(match asked.current_leader_epoch {
-                -1 => ErrorCode::NotLeaderOrFollower,
-                _ => ErrorCode::UnknownLeaderEpoch,
-            }));
-        }
-        if asked.last_fetched_epoch > 0 {
-            return Err(Missing::of(ErrorCode::OffsetOutOfRange));
-        }
-        let Bounds { log_start, high_watermark, .. } = self.table.bounds(id);
-        let is_readable = (log_start..high_watermark).contains(&asked.fetch_offset);
-        // Kafka fails on a negative length only when it reads.
-        if max_bytes < 0 && is_readable {
-            return Err(Missing::of(ErrorCode::UnknownServerError));
-        }
-        Ok(id)
+fn wanted(
+    table: &Table,
+    call: Call<'_>,
+    body: &FetchRequest<'_>,
+    topic: &Topic,
+    asked: &FetchPartition,
+    max_bytes: i32,
+) -> Result<PartitionId, Missing> {
+    let id = table.locate(topic, asked.partition)?;
+    // In a fetch, any negative leader epoch means that there is none.
+    check_leader_epoch(asked.current_leader_epoch.max(-1)).map_err(Missing::of)?;
+    // Partitions have no followers: the leader is the only replica.
+    if replica(call.version, body) >= 0 {
+        return Err(Missing::of(match asked.current_leader_epoch {
+            -1 => ErrorCode::NotLeaderOrFollower,
+            _ => ErrorCode::UnknownLeaderEpoch,
+        }));
     }
+    if asked.last_fetched_epoch > 0 {
+        return Err(Missing::of(ErrorCode::OffsetOutOfRange));
+    }
+    let Bounds { log_start, high_watermark, .. } = table.bounds(id);
+    let is_readable = (log_start..high_watermark).contains(&asked.fetch_offset);
+    // Kafka fails on a negative length only when it reads.
+    if max_bytes < 0 && is_readable {
+        return Err(Missing::of(ErrorCode::UnknownServerError));
+    }
+    Ok(id)
+}
 
-    /// Whether the client has records of epoch 0, the only epoch, beyond the end of the log. If so,
-    /// the answer has the end of this epoch (KIP-595).
-    fn has_diverged(&self, id: PartitionId, asked: &FetchPartition) -> bool {
-        asked.last_fetched_epoch == 0 && asked.fetch_offset > self.table.bounds(id).high_watermark
-    }
+/// Whether the client has records of epoch 0, the only epoch, beyond the end of the log. If so,
+/// the answer has the end of this epoch (KIP-595).
+fn has_diverged(table: &Table, id: PartitionId, asked: &FetchPartition) -> bool {
+    asked.last_fetched_epoch == 0 && asked.fetch_offset > table.bounds(id).high_watermark
+}
 
-    fn moved(
-        &self,
-        call: Call<'_>,
-        index: i32,
-        missing: Missing,
-        fetch: &mut Fetch,
-    ) -> PartitionData<'static> {
-        let mut data = error_data(index, missing.error);
-        if let Some(endpoint) = missing.leader.and_then(|shard| self.table.endpoint(call, shard)) {
-            data.current_leader = LeaderIdAndEpoch { leader_id: endpoint.node_id, leader_epoch: 0 };
-            add_endpoint(&mut fetch.response.node_endpoints, endpoint);
-        }
-        data
+fn moved(
+    table: &Table,
+    call: Call<'_>,
+    index: i32,
+    missing: Missing,
+    fetch: &mut Fetch,
+) -> PartitionData<'static> {
+    let mut data = error_data(index, missing.error);
+    if let Some(endpoint) = missing.leader.and_then(|shard| table.endpoint(call, shard)) {
+        data.current_leader = LeaderIdAndEpoch { leader_id: endpoint.node_id, leader_epoch: 0 };
+        add_endpoint(&mut fetch.response.node_endpoints, endpoint);
     }
+    data
 }
 
 /// The requested partitions. A partition that is named several times is answered once, from the

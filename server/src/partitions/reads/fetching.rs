@@ -2,12 +2,14 @@
 
 use super::fetch_state::{Budget, Fetch, Want};
 use crate::limit_refusals::refused_wait_ms;
+use crate::partitions::disk::Disk;
 use crate::partitions::happened::Grown;
-use crate::partitions::internal_topics::InternalPartition;
+use crate::partitions::internal_topics;
 use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::limits::{FETCH_BYTES_MAX, INTERNAL_RECORDS_BYTES_MAX};
 use crate::partitions::log_read::LogRead;
 use crate::partitions::partition_id::PartitionId;
+use crate::partitions::table::Table;
 use crate::partitions::{Effects, Partitions};
 use muster_codec::messages::{AbortedTransaction, FetchResponse};
 use muster_codec::{Bytes, ErrorCode, Records};
@@ -36,7 +38,7 @@ impl Partitions {
     ) {
         let mut wrong = false;
         for want in &fetch.wants {
-            match self.available(want.id, want.offset, fetch.reads_committed) {
+            match available(&self.table, want.id, want.offset, fetch.reads_committed) {
                 Ok(bytes) => fetch.available += bytes.min(want.max_bytes as u64),
                 Err(_) => wrong = true,
             }
@@ -120,7 +122,7 @@ impl Partitions {
     fn find(&mut self, part: Part, out: &mut Effects) {
         let Some(fetch) = self.reads.fetches.get(part.request) else { return };
         let Want { id, offset, .. } = fetch.wants[part.want];
-        if !self.available(id, offset, fetch.reads_committed).is_ok_and(|bytes| bytes > 0) {
+        if !available(&self.table, id, offset, fetch.reads_committed).is_ok_and(|bytes| bytes > 0) {
             return;
         }
         if let Some(partition) = id.log_partition() {
@@ -159,23 +161,6 @@ impl Partitions {
         self.disk.begin_elsewhere(token, Job::Read(ReadJob::Log(part)), limit);
     }
 
-    fn available(
-        &self,
-        id: PartitionId,
-        offset: i64,
-        reads_committed: bool,
-    ) -> Result<u64, Unavailable> {
-        if id.is_internal() {
-            let new = InternalPartition::default();
-            let partition = self.table.internal(id).unwrap_or(&new);
-            return partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange);
-        }
-        let partition = self.table.get(id).ok_or(Unavailable::Deleted)?;
-        let bytes = partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)?;
-        let is_damaged = partition.log.damage_at(offset).is_some();
-        if is_damaged { Err(Unavailable::Damaged) } else { Ok(bytes) }
-    }
-
     /// Handles the end of a read of batch headers for a fetch. The data is None if the read failed.
     pub(super) fn headers_read(
         &mut self,
@@ -190,7 +175,7 @@ impl Partitions {
             Some(Ok(Found::Batch(place))) => want.place = Some(place),
             Some(Ok(Found::ReadOn(search))) => {
                 let id = want.id;
-                if self.find_on(id, part, search, out) {
+                if find_on(&self.table, &mut self.disk, id, part, search, out) {
                     return;
                 }
             }
@@ -202,22 +187,6 @@ impl Partitions {
             None => want.failed = Some(ErrorCode::KafkaStorageError),
         }
         self.read_ended(part, out);
-    }
-
-    /// Reads further headers. Returns false if there are none.
-    fn find_on(
-        &mut self,
-        id: PartitionId,
-        part: Part,
-        search: BatchSearch,
-        out: &mut Effects,
-    ) -> bool {
-        let Some(partition) = self.table.get(id) else { return false };
-        let token = self.disk.token();
-        let (files, ops) = (&mut self.disk.files, &mut out.ops);
-        let Some(search) = partition.log.find_on(search, token, files, ops) else { return false };
-        self.disk.begin(token, Job::Read(ReadJob::Find(part, search)), &out.ops);
-        true
     }
 
     /// Notes that a read of a fetch has ended. After the last read, the fetch is answered.
@@ -234,75 +203,13 @@ impl Partitions {
         let mut budget = Budget { bytes: fetch.max_bytes, first_whole: true };
         let mut files = Vec::new();
         for want in 0..fetch.wants.len() {
-            if let Err(error) = self.answer_want(&mut fetch, want, &mut budget, &mut files) {
+            if let Err(error) =
+                answer_want(&self.table, &mut self.disk, &mut fetch, want, &mut budget, &mut files)
+            {
                 fetch.fail(want, error);
             }
         }
         out.send_files(fetch.request, fetch.response, files);
-    }
-
-    /// Completes one partition of the answer with its current state.
-    fn answer_want(
-        &mut self,
-        fetch: &mut Fetch,
-        want: usize,
-        budget: &mut Budget,
-        files: &mut Vec<FileRange>,
-    ) -> Result<(), ErrorCode> {
-        let Want { id, offset, max_bytes, place, failed, .. } = fetch.wants[want];
-        let reads_committed = fetch.reads_committed;
-        self.available(id, offset, reads_committed).map_err(|it| match it {
-            Unavailable::Deleted => fetch.deleted,
-            Unavailable::OutOfRange => ErrorCode::OffsetOutOfRange,
-            Unavailable::Damaged => ErrorCode::CorruptMessage,
-        })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        fetch.describe(want, self.table.bounds(id));
-        let limit = budget.limit(max_bytes);
-        let data = fetch.data(want);
-        if let Some(place) = place {
-            let (range, aborted) =
-                self.range(id, (offset, place), reads_committed, limit, budget.first_whole)?;
-            data.aborted_transactions = reads_committed.then_some(aborted);
-            self.disk.counters.fetched_bytes += range.map_or(0, |range| u64::from(range.len));
-            data.records = range.map(|range| Records::elsewhere(range.len)).or(data.records.take());
-            budget.took(range.map_or(0, |range| range.len as usize));
-            files.extend(range);
-        } else if let Some(Records::Here(records)) = &mut data.records {
-            if records.len() > limit && !budget.first_whole {
-                *records = Bytes::default();
-            }
-            self.disk.counters.fetched_bytes += records.len() as u64;
-            budget.took(records.len());
-        }
-        Ok(())
-    }
-
-    /// The part of a file with the records for a partition's answer, and the aborted transactions
-    /// in it. The part is held from now on.
-    fn range(
-        &mut self,
-        id: PartitionId,
-        (offset, place): (i64, BatchPlace),
-        reads_committed: bool,
-        limit: usize,
-        first_whole: bool,
-    ) -> Result<(Option<FileRange>, Vec<AbortedTransaction>), ErrorCode> {
-        let Some(partition) = self.table.get(id) else { return Ok((None, Vec::new())) };
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-        let end = if reads_committed { partition.stable().end } else { None };
-        let range = partition.log.range(place, end, limit, first_whole);
-        let range = range.map_err(|_| ErrorCode::CorruptMessage)?;
-        let Some(range) = range else { return Ok((None, Vec::new())) };
-        partition.log.hold(&range, &mut self.disk.files);
-        let aborted = if reads_committed {
-            partition.aborted(offset, partition.log.end_offset_of(place, range.len))
-        } else {
-            Vec::new()
-        };
-        Ok((Some(range), aborted))
     }
 
     /// Continues requests that waited for other reads to end.
@@ -317,4 +224,104 @@ impl Partitions {
             }
         }
     }
+}
+
+fn available(
+    table: &Table,
+    id: PartitionId,
+    offset: i64,
+    reads_committed: bool,
+) -> Result<u64, Unavailable> {
+    if id.is_internal() {
+        let bounds = table.internal(id).unwrap_or_default();
+        let bytes = internal_topics::available(bounds, offset, reads_committed);
+        return bytes.ok_or(Unavailable::OutOfRange);
+    }
+    let partition = table.get(id).ok_or(Unavailable::Deleted)?;
+    let bytes = partition.available(offset, reads_committed).ok_or(Unavailable::OutOfRange)?;
+    let is_damaged = partition.log.damage_at(offset).is_some();
+    if is_damaged { Err(Unavailable::Damaged) } else { Ok(bytes) }
+}
+
+/// Reads further headers. Returns false if there are none.
+fn find_on(
+    table: &Table,
+    disk: &mut Disk,
+    id: PartitionId,
+    part: Part,
+    search: BatchSearch,
+    out: &mut Effects,
+) -> bool {
+    let Some(partition) = table.get(id) else { return false };
+    let token = disk.token();
+    let (files, ops) = (&mut disk.files, &mut out.ops);
+    let Some(search) = partition.log.find_on(search, token, files, ops) else { return false };
+    disk.begin(token, Job::Read(ReadJob::Find(part, search)), &out.ops);
+    true
+}
+
+/// Completes one partition of the answer with its current state.
+fn answer_want(
+    table: &Table,
+    disk: &mut Disk,
+    fetch: &mut Fetch,
+    want: usize,
+    budget: &mut Budget,
+    files: &mut Vec<FileRange>,
+) -> Result<(), ErrorCode> {
+    let Want { id, offset, max_bytes, place, failed, .. } = fetch.wants[want];
+    let reads_committed = fetch.reads_committed;
+    available(table, id, offset, reads_committed).map_err(|it| match it {
+        Unavailable::Deleted => fetch.deleted,
+        Unavailable::OutOfRange => ErrorCode::OffsetOutOfRange,
+        Unavailable::Damaged => ErrorCode::CorruptMessage,
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    fetch.describe(want, table.bounds(id));
+    let limit = budget.limit(max_bytes);
+    let data = fetch.data(want);
+    if let Some(place) = place {
+        let (range, aborted) =
+            range(table, disk, id, (offset, place), reads_committed, limit, budget.first_whole)?;
+        data.aborted_transactions = reads_committed.then_some(aborted);
+        disk.counters.fetched_bytes += range.map_or(0, |range| u64::from(range.len));
+        data.records = range.map(|range| Records::elsewhere(range.len)).or(data.records.take());
+        budget.took(range.map_or(0, |range| range.len as usize));
+        files.extend(range);
+    } else if let Some(Records::Here(records)) = &mut data.records {
+        if records.len() > limit && !budget.first_whole {
+            *records = Bytes::default();
+        }
+        disk.counters.fetched_bytes += records.len() as u64;
+        budget.took(records.len());
+    }
+    Ok(())
+}
+
+/// The part of a file with the records for a partition's answer, and the aborted transactions
+/// in it. The part is held from now on.
+fn range(
+    table: &Table,
+    disk: &mut Disk,
+    id: PartitionId,
+    (offset, place): (i64, BatchPlace),
+    reads_committed: bool,
+    limit: usize,
+    first_whole: bool,
+) -> Result<(Option<FileRange>, Vec<AbortedTransaction>), ErrorCode> {
+    let Some(partition) = table.get(id) else { return Ok((None, Vec::new())) };
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    let end = if reads_committed { partition.stable().end } else { None };
+    let range = partition.log.range(place, end, limit, first_whole);
+    let range = range.map_err(|_| ErrorCode::CorruptMessage)?;
+    let Some(range) = range else { return Ok((None, Vec::new())) };
+    partition.log.hold(&range, &mut disk.files);
+    let aborted = if reads_committed {
+        partition.aborted(offset, partition.log.end_offset_of(place, range.len))
+    } else {
+        Vec::new()
+    };
+    Ok((Some(range), aborted))
 }

@@ -4,6 +4,7 @@ use super::lookup::{Asker, Lookup, Target};
 use crate::partitions::isolation::{ISOLATION_LEVELS, reads_committed};
 use crate::partitions::locate::check_leader_epoch;
 use crate::partitions::partition_id::PartitionId;
+use crate::partitions::table::Table;
 use crate::partitions::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
@@ -62,72 +63,72 @@ impl Partitions {
                 let name = topic.name.clone().into_owned().into();
                 topics.push(ListOffsetsTopicResponse { name, partitions: Vec::new() });
             }
-            self.list_topic(call, topic, place, &mut named, &mut lookup);
+            list_topic(&self.table, call, topic, place, &mut named, &mut lookup);
         }
         self.start_lookup(lookup, out);
     }
+}
 
-    fn list_topic<'r>(
-        &self,
-        call: Call<'_>,
-        topic: &'r ListOffsetsTopic<'_>,
-        place: usize,
-        named: &mut BTreeMap<Named<'r>, Mentions>,
-        lookup: &mut Lookup,
-    ) {
-        for asked in &topic.partitions {
-            let partition_index = asked.partition_index;
-            let found = match named.get_mut(&(&*topic.name, partition_index)) {
-                Some(Mentions::Answered) => continue,
-                Some(times @ Mentions::Several) => {
-                    *times = Mentions::Answered;
-                    Err(ErrorCode::InvalidRequest)
-                }
-                Some(Mentions::Once) | None => {
-                    self.list_partition(call, &topic.name, asked, lookup.reads_committed)
-                }
-            };
-            let mut answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
-            match found {
-                Err(error) => answer.error_code = error.code(),
-                Ok((_, Found::Offset(timestamp, offset, leader_epoch))) => {
-                    (answer.timestamp, answer.offset) = (timestamp, offset);
-                    answer.leader_epoch = leader_epoch;
-                }
-                Ok((id, Found::ByScan(target))) => {
-                    let partition = lookup.response.topics[place].partitions.len();
-                    lookup.want(id, target, place, partition);
-                }
+fn list_topic<'r>(
+    table: &Table,
+    call: Call<'_>,
+    topic: &'r ListOffsetsTopic<'_>,
+    place: usize,
+    named: &mut BTreeMap<Named<'r>, Mentions>,
+    lookup: &mut Lookup,
+) {
+    for asked in &topic.partitions {
+        let partition_index = asked.partition_index;
+        let found = match named.get_mut(&(&*topic.name, partition_index)) {
+            Some(Mentions::Answered) => continue,
+            Some(times @ Mentions::Several) => {
+                *times = Mentions::Answered;
+                Err(ErrorCode::InvalidRequest)
             }
-            lookup.response.topics[place].partitions.push(answer);
-        }
-    }
-
-    fn list_partition(
-        &self,
-        call: Call<'_>,
-        topic: &str,
-        asked: &ListOffsetsPartition,
-        reads_committed: bool,
-    ) -> Result<(PartitionId, Found), ErrorCode> {
-        if call.version < first_version(asked.timestamp)? {
-            return Err(ErrorCode::UnsupportedVersion);
-        }
-        let id = self.table.locate_named(call.image, topic, asked.partition_index)?;
-        check_leader_epoch(asked.current_leader_epoch)?;
-        let bounds = self.table.bounds(id);
-        let end = if reads_committed { bounds.stable } else { bounds.high_watermark };
-        let found = match asked.timestamp {
-            LATEST => Found::Offset(-1, end, 0),
-            EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, bounds.log_start, 0),
-            LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Found::Offset(-1, -1, -1),
-            // The shard's log has no index by time.
-            _ if id.is_internal() => Found::Offset(-1, -1, -1),
-            MAX_TIMESTAMP => Found::ByScan(Target::Newest),
-            timestamp => Found::ByScan(Target::AtOrAfter(timestamp)),
+            Some(Mentions::Once) | None => {
+                list_partition(table, call, &topic.name, asked, lookup.reads_committed)
+            }
         };
-        Ok((id, found))
+        let mut answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
+        match found {
+            Err(error) => answer.error_code = error.code(),
+            Ok((_, Found::Offset(timestamp, offset, leader_epoch))) => {
+                (answer.timestamp, answer.offset) = (timestamp, offset);
+                answer.leader_epoch = leader_epoch;
+            }
+            Ok((id, Found::ByScan(target))) => {
+                let partition = lookup.response.topics[place].partitions.len();
+                lookup.want(id, target, place, partition);
+            }
+        }
+        lookup.response.topics[place].partitions.push(answer);
     }
+}
+
+fn list_partition(
+    table: &Table,
+    call: Call<'_>,
+    topic: &str,
+    asked: &ListOffsetsPartition,
+    reads_committed: bool,
+) -> Result<(PartitionId, Found), ErrorCode> {
+    if call.version < first_version(asked.timestamp)? {
+        return Err(ErrorCode::UnsupportedVersion);
+    }
+    let id = table.locate_named(call.image, topic, asked.partition_index)?;
+    check_leader_epoch(asked.current_leader_epoch)?;
+    let bounds = table.bounds(id);
+    let end = if reads_committed { bounds.stable } else { bounds.high_watermark };
+    let found = match asked.timestamp {
+        LATEST => Found::Offset(-1, end, 0),
+        EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, bounds.log_start, 0),
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Found::Offset(-1, -1, -1),
+        // The shard's log has no index by time.
+        _ if id.is_internal() => Found::Offset(-1, -1, -1),
+        MAX_TIMESTAMP => Found::ByScan(Target::Newest),
+        timestamp => Found::ByScan(Target::AtOrAfter(timestamp)),
+    };
+    Ok((id, found))
 }
 
 /// Kafka's answer when it fails to handle a request.

@@ -2,8 +2,10 @@
 //! small; as many run at a time as the read budget allows.
 
 use super::lookup::{Lookup, LookupWant, Target};
+use crate::partitions::disk::Disk;
 use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::partition_id::PartitionId;
+use crate::partitions::table::Table;
 use crate::partitions::{Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_storage::{Searched, TimestampSearch};
@@ -21,10 +23,10 @@ impl Partitions {
         while lookup.next < lookup.wants.len() && self.disk.has_read_budget() {
             let part = Part { request: id, want: lookup.next };
             lookup.next += 1;
-            let search = self.search(&lookup.wants[part.want]);
+            let search = search(&self.table, &lookup.wants[part.want]);
             lookup.running += usize::from(search.is_some_and(|it| {
                 let LookupWant { id, .. } = lookup.wants[part.want];
-                self.search_on(id, part, it, out)
+                search_on(&self.table, &mut self.disk, id, part, it, out)
             }));
         }
         if lookup.next < lookup.wants.len() {
@@ -33,33 +35,6 @@ impl Partitions {
             return lookup.end(out);
         }
         self.reads.lookups.insert(id, lookup);
-    }
-
-    fn search(&self, want: &LookupWant) -> Option<TimestampSearch> {
-        let log = &self.table.get(want.id)?.log;
-        let time = match want.target {
-            Target::AtOrAfter(time) => Some(time),
-            Target::Newest => log.max_timestamp(),
-        };
-        time.map(|time| log.search(time))
-    }
-
-    /// Reads the place where the record may be. Returns false if there is no such place.
-    fn search_on(
-        &mut self,
-        id: PartitionId,
-        part: Part,
-        mut search: TimestampSearch,
-        out: &mut Effects,
-    ) -> bool {
-        let Some(partition) = self.table.get(id) else { return false };
-        let token = self.disk.token();
-        let (files, ops) = (&mut self.disk.files, &mut out.ops);
-        let reads = partition.log.search_read(&mut search, token, files, ops);
-        if reads {
-            self.disk.begin(token, Job::Read(ReadJob::Lookup(part, search)), &out.ops);
-        }
-        reads
     }
 
     /// Handles the end of a read for a look-up; the data is None if the read failed.
@@ -81,7 +56,7 @@ impl Partitions {
                 (answer.offset, answer.timestamp, answer.leader_epoch) = (offset, timestamp, 0);
             }
             Some(Ok(Searched::ReadOn)) => {
-                if self.search_on(id, part, search, out) {
+                if search_on(&self.table, &mut self.disk, id, part, search, out) {
                     return;
                 }
             }
@@ -103,4 +78,32 @@ impl Partitions {
             lookup.end(out);
         }
     }
+}
+
+fn search(table: &Table, want: &LookupWant) -> Option<TimestampSearch> {
+    let log = &table.get(want.id)?.log;
+    let time = match want.target {
+        Target::AtOrAfter(time) => Some(time),
+        Target::Newest => log.max_timestamp(),
+    };
+    time.map(|time| log.search(time))
+}
+
+/// Reads the place where the record may be. Returns false if there is no such place.
+fn search_on(
+    table: &Table,
+    disk: &mut Disk,
+    id: PartitionId,
+    part: Part,
+    mut search: TimestampSearch,
+    out: &mut Effects,
+) -> bool {
+    let Some(partition) = table.get(id) else { return false };
+    let token = disk.token();
+    let (files, ops) = (&mut disk.files, &mut out.ops);
+    let reads = partition.log.search_read(&mut search, token, files, ops);
+    if reads {
+        disk.begin(token, Job::Read(ReadJob::Lookup(part, search)), &out.ops);
+    }
+    reads
 }

@@ -13,11 +13,12 @@ mod record_reads;
 pub(crate) use fetch::{FULL_SESSION_EPOCHS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 
+use super::disk::Disk;
 use super::happened::Grown;
 use super::jobs::{Job, ReadJob};
 use super::log_read::LogBatches;
 use super::partition_id::PartitionId;
-use super::reader::RecordRead;
+use super::reader::{Reader, RecordRead, RecordReadEnd};
 use super::{Effects, FailedRead, Partitions};
 use crate::config::Config;
 use crate::limit_gauges::LimitGauges;
@@ -25,6 +26,7 @@ use fetches::Fetches;
 use hashbrown::HashMap;
 use lookup::Lookup;
 use muster_codec::ErrorCode;
+use muster_codec::messages::AbortedTransaction;
 use muster_storage::FileToken;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -132,7 +134,7 @@ impl Partitions {
                 self.record_headers_read(read, search, data.as_deref(), out);
             }
             ReadJob::ReadRecords { reader, aborted, .. } => {
-                self.records_read(reader, aborted, data, out);
+                records_read(&mut self.disk, reader, aborted, data, out);
             }
             // The result of a read of an internal topic comes through `log_read`.
             ReadJob::Log(_) => {}
@@ -173,4 +175,20 @@ impl Partitions {
         }
         self.start_ready(out);
     }
+}
+
+/// Handles the end of a read of batches. The data is None if the read failed.
+fn records_read(
+    disk: &mut Disk,
+    reader: Reader,
+    aborted: Vec<AbortedTransaction>,
+    data: Option<Vec<u8>>,
+    out: &mut Effects,
+) {
+    disk.counters.fetched_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
+    let end = match data {
+        Some(data) => RecordReadEnd::Records { data, aborted },
+        None => RecordReadEnd::Failed,
+    };
+    out.end_read(reader, end);
 }

@@ -1,46 +1,16 @@
 //! Reads of records into memory.
 
 use super::lookup::{Asker, Lookup, Target};
-use crate::cluster::Topic;
+use crate::partitions::disk::Disk;
 use crate::partitions::jobs::{Job, ReadJob};
-use crate::partitions::locate::Missing;
-use crate::partitions::partition::Bounds;
 use crate::partitions::partition_id::PartitionId;
-use crate::partitions::reader::{Reader, RecordRead, RecordReadEnd};
+use crate::partitions::reader::{RecordRead, RecordReadEnd};
+use crate::partitions::table::Table;
 use crate::partitions::{Effects, Partitions};
-use muster_codec::messages::{
-    AbortedTransaction, ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
-};
+use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use muster_storage::{BatchPlace, BatchSearch, Find, Found};
 
 impl Partitions {
-    /// The high watermark of a partition; None if this shard does not have the partition.
-    pub(crate) fn share_end(&self, id: PartitionId) -> Option<i64> {
-        self.table.get(id).map(|partition| partition.bounds().high_watermark)
-    }
-
-    /// The id and the bounds of a partition that this shard leads.
-    pub(crate) fn share_partition(
-        &self,
-        topic: &Topic,
-        index: i32,
-    ) -> Result<(PartitionId, Bounds), Missing> {
-        let id = self.table.locate(topic, index)?;
-        Ok((id, self.table.bounds(id)))
-    }
-
-    /// The approximate number of readable bytes from an offset on; None if the log does not contain
-    /// the offset.
-    pub(crate) fn share_bytes(
-        &self,
-        id: PartitionId,
-        offset: i64,
-        reads_committed: bool,
-    ) -> Option<u64> {
-        let partition = self.table.get(id)?;
-        partition.available(partition.behind_damage(offset), reads_committed)
-    }
-
     /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
     pub(crate) fn await_growth(&mut self, id: PartitionId) {
         self.reads.awaited.insert(id);
@@ -105,25 +75,14 @@ impl Partitions {
     ) {
         match data.map(|data| search.look(data)) {
             Some(Ok(Found::Batch(place))) => self.read_batches(read, place, out),
-            Some(Ok(Found::ReadOn(search))) => self.find_records_on(read, search, out),
+            Some(Ok(Found::ReadOn(search))) => {
+                find_records_on(&self.table, &mut self.disk, read, search, out)
+            }
             Some(Err(_)) => {
                 self.suspect(read.id, search.suspect());
                 out.end_read(read.reader, RecordReadEnd::Failed);
             }
             None => out.end_read(read.reader, RecordReadEnd::Failed),
-        }
-    }
-
-    fn find_records_on(&mut self, read: RecordRead, search: BatchSearch, out: &mut Effects) {
-        let token = self.disk.token();
-        let partition = self.table.get(read.id);
-        let search = partition
-            .and_then(|it| it.log.find_on(search, token, &mut self.disk.files, &mut out.ops));
-        match search {
-            Some(search) => {
-                self.disk.begin(token, Job::Read(ReadJob::FindRecords(read, search)), &out.ops)
-            }
-            None => out.end_read(read.reader, RecordReadEnd::Nothing),
         }
     }
 
@@ -156,20 +115,21 @@ impl Partitions {
             Err(_) => out.end_read(reader, RecordReadEnd::Failed),
         }
     }
+}
 
-    /// Handles the end of a read of batches. The data is None if the read failed.
-    pub(super) fn records_read(
-        &mut self,
-        reader: Reader,
-        aborted: Vec<AbortedTransaction>,
-        data: Option<Vec<u8>>,
-        out: &mut Effects,
-    ) {
-        self.disk.counters.fetched_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
-        let end = match data {
-            Some(data) => RecordReadEnd::Records { data, aborted },
-            None => RecordReadEnd::Failed,
-        };
-        out.end_read(reader, end);
+fn find_records_on(
+    table: &Table,
+    disk: &mut Disk,
+    read: RecordRead,
+    search: BatchSearch,
+    out: &mut Effects,
+) {
+    let token = disk.token();
+    let partition = table.get(read.id);
+    let search =
+        partition.and_then(|it| it.log.find_on(search, token, &mut disk.files, &mut out.ops));
+    match search {
+        Some(search) => disk.begin(token, Job::Read(ReadJob::FindRecords(read, search)), &out.ops),
+        None => out.end_read(read.reader, RecordReadEnd::Nothing),
     }
 }

@@ -8,7 +8,7 @@ pub(super) use changes::NewMarker;
 use super::disk::Disk;
 use super::happened::{Grown, Happened};
 use super::identity::Identity;
-use super::internal_topics::{INTERNAL_RECORD_BYTES, InternalPartition};
+use super::internal_topics::INTERNAL_RECORD_BYTES;
 use super::load::{self, Found};
 use super::offline::Offline;
 use super::partition::{Bounds, Partition};
@@ -36,8 +36,8 @@ pub(super) struct Table {
     /// Partitions that clients do not find until the shard's log is flushed up to a position.
     withheld: BTreeSet<PartitionId>,
     withheld_until: u64,
-    /// Partitions of internal topics that were reported or fetched.
-    internal: BTreeMap<PartitionId, InternalPartition>,
+    /// The bounds of partitions of internal topics that were reported or fetched.
+    internal: BTreeMap<PartitionId, Bounds>,
     /// The partitions by the numbers of their logs, which the tokens of their writes contain.
     by_number: HashMap<u32, PartitionId>,
 }
@@ -177,12 +177,12 @@ impl Table {
     /// The bounds of a partition that is served; None for any other partition.
     pub(super) fn served_bounds(&self, id: PartitionId) -> Option<Bounds> {
         let of_topic = self.get(id).map(Partition::bounds);
-        of_topic.or_else(|| self.internal(id).map(InternalPartition::bounds))
+        of_topic.or_else(|| self.internal(id))
     }
 
-    /// A partition of an internal topic that was reported or fetched.
-    pub(super) fn internal(&self, id: PartitionId) -> Option<&InternalPartition> {
-        self.internal.get(&id)
+    /// The bounds of a partition of an internal topic that was reported or fetched.
+    pub(super) fn internal(&self, id: PartitionId) -> Option<Bounds> {
+        self.internal.get(&id).copied()
     }
 
     /// The directories of all partitions, whether or not they exist.
@@ -280,7 +280,7 @@ impl Table {
         let known = self.internal.entry(id).or_default();
         let records = bounds.stable.saturating_sub(known.stable).max(0).unsigned_abs();
         let stable_bytes = records.saturating_mul(INTERNAL_RECORD_BYTES);
-        *known = InternalPartition::new(bounds);
+        *known = bounds;
         Happened::Grown { id, grown: Grown { bytes, stable_bytes } }
     }
 }
