@@ -1,8 +1,10 @@
 //! DeleteRecords and OffsetForLeaderEpoch: small requests on single partitions.
 
+use super::disk::Disk;
+use super::effects::{Call, Effects};
 use super::happened::Happened;
 use super::locate::check_leader_epoch;
-use super::{Call, Effects, Partitions};
+use super::table::Table;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
@@ -14,20 +16,26 @@ use std::collections::HashMap;
 /// The value that stands for the high watermark (`DeleteRecordsRequest.HIGH_WATERMARK`).
 const HIGH_WATERMARK: i64 = -1;
 
-impl Partitions {
+impl Table {
     /// DeleteRecords v0 to v2.
-    pub fn delete_records(
+    pub(super) fn delete_records_of(
         &mut self,
+        disk: &mut Disk,
         call: Call<'_>,
         body: &DeleteRecordsRequest<'_>,
         out: &mut Effects,
-    ) {
+    ) -> Happened {
+        let mut happened = Happened::Nothing;
         let mut topics: Vec<DeleteRecordsTopicResult<'static>> = Vec::new();
         let mut places = HashMap::with_capacity(body.topics.len());
         for (name, partition_index, offset) in last_asked(body) {
-            let deleted = self.delete_before(call, name, partition_index, offset, out);
+            let deleted = self.delete_before(disk, call, (name, partition_index), offset, out);
+            if deleted.is_ok() {
+                happened = Happened::Trimmed;
+            }
             let (low_watermark, error) = match deleted {
-                Ok(low_watermark) => (low_watermark, ErrorCode::None),
+                Ok(Some(low_watermark)) => (low_watermark, ErrorCode::None),
+                Ok(None) => (-1, ErrorCode::OffsetOutOfRange),
                 Err(error) => (-1, error),
             };
             let place = *places.entry(name).or_insert(topics.len());
@@ -41,22 +49,24 @@ impl Partitions {
             topics[place].partitions.push(result);
         }
         out.send(call.request, DeleteRecordsResponse { throttle_time_ms: 0, topics });
+        happened
     }
 
-    /// Deletes records before an offset. Returns the new log start offset.
+    /// Deletes records before an offset. Returns the new log start offset; None if the offset is
+    /// not in the log.
     fn delete_before(
         &mut self,
+        disk: &mut Disk,
         call: Call<'_>,
-        topic: &str,
-        index: i32,
+        (topic, index): (&str, i32),
         offset: i64,
         out: &mut Effects,
-    ) -> Result<i64, ErrorCode> {
-        let id = self.table.locate_named(call.image, topic, index)?;
+    ) -> Result<Option<i64>, ErrorCode> {
+        let id = self.locate_named(call.image, topic, index)?;
         if id.is_internal() {
             return Err(ErrorCode::PolicyViolation);
         }
-        let partition = self.table.get(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let partition = self.get(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         // The file with the new log start might not be written, or might be written where no
         // startup finds it.
         if partition.is_lost || partition.has_lost_writes {
@@ -70,15 +80,13 @@ impl Partitions {
         let high_watermark = partition.log.high_watermark();
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
         let wall = call.wall;
-        let deleted = self.table.delete_records(id, offset, wall, &mut self.disk, out);
-        // The recovery points contain the log start, too.
-        self.happened(Happened::Trimmed, out);
-        deleted.ok_or(ErrorCode::OffsetOutOfRange)
+        let deleted = self.delete_records(id, offset, wall, disk, out);
+        Ok(deleted)
     }
 
     /// OffsetForLeaderEpoch v2 to v4.
-    pub fn offset_for_leader_epoch(
-        &mut self,
+    pub(super) fn offset_for_leader_epoch(
+        &self,
         call: Call<'_>,
         body: &OffsetForLeaderEpochRequest<'_>,
         out: &mut Effects,
@@ -101,7 +109,6 @@ impl Partitions {
         asked: &OffsetForLeaderPartition,
     ) -> EpochEndOffset {
         let found = self
-            .table
             .locate_named(call.image, topic, asked.partition)
             .and_then(|id| check_leader_epoch(asked.current_leader_epoch).map(|()| id));
         let mut answer = EpochEndOffset { partition: asked.partition, ..Default::default() };
@@ -109,14 +116,13 @@ impl Partitions {
             Err(error) => answer.error_code = error.code(),
             // There is only epoch 0, and the end of the log is its end (KIP-320).
             Ok(id) if asked.leader_epoch == 0 => {
-                (answer.leader_epoch, answer.end_offset) =
-                    (0, self.table.bounds(id).high_watermark);
+                (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
             }
             // As in Kafka, an epoch before epoch 0 ends where epoch 0 begins: at the log start. -1
             // means no epoch, and has no end.
             Ok(id) if asked.leader_epoch < -1 => {
                 (answer.leader_epoch, answer.end_offset) =
-                    (asked.leader_epoch, self.table.bounds(id).log_start);
+                    (asked.leader_epoch, self.bounds(id).log_start);
             }
             Ok(_) => {}
         }

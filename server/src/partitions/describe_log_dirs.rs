@@ -1,7 +1,7 @@
 //! DescribeLogDirs: the size of partitions.
 
-use super::Partitions;
 use super::partition_id::PartitionId;
+use super::table::Table;
 use crate::cluster::{ClusterImage, Topic};
 use crate::topics::InternalTopic;
 use muster_codec::Str;
@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 
 type Sizes<'i> = BTreeMap<&'i str, BTreeMap<i32, u64>>;
 
-impl Partitions {
+impl Table {
     /// The requested partitions that this shard leads, by topic. `internal` is the size of a
     /// partition of an internal topic, which is in the shard's own log; None if another shard leads
     /// the partition.
-    pub fn describe_log_dirs<'i>(
+    pub(super) fn describe_log_dirs<'i>(
         &self,
         image: &'i ClusterImage,
         request: &DescribeLogDirsRequest<'_>,
@@ -26,7 +26,7 @@ impl Partitions {
             if topic.is_internal() {
                 return internal(topic, index).filter(|_| (0..topic.partitions).contains(&index));
             }
-            Some(self.table.get(PartitionId { topic: topic.id, index })?.log.size())
+            Some(self.get(PartitionId { topic: topic.id, index })?.log.size())
         };
         let mut sizes = Sizes::new();
         let mut add = |topic: &'i Topic, index| {
@@ -39,7 +39,7 @@ impl Partitions {
                 let internal = InternalTopic::seen().filter_map(|row| image.topic(row.name));
                 internal
                     .for_each(|topic| (0..topic.partitions).for_each(|index| add(topic, index)));
-                for (id, _) in self.table.all() {
+                for (id, _) in self.all() {
                     image.topic_by_id(id.topic).into_iter().for_each(|topic| add(topic, id.index));
                 }
             }

@@ -1,10 +1,11 @@
 //! DescribeProducers: the producers of partitions, and their open transactions.
 
+use super::effects::{Call, Effects};
 use super::limits::DESCRIBED_PRODUCERS_MAX;
 use super::markers::OffsetTransactions;
 use super::partition::Partition;
 use super::producers::Described;
-use super::{Call, Effects, Partitions};
+use super::table::Table;
 use crate::topics::InternalTopic;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
@@ -13,9 +14,9 @@ use muster_codec::messages::{
 };
 use std::collections::HashSet;
 
-impl Partitions {
+impl Table {
     /// DescribeProducers v0. A partition that is named several times is answered once.
-    pub fn describe_producers(
+    pub(super) fn describe_producers(
         &self,
         call: Call<'_>,
         body: &DescribeProducersRequest<'_>,
@@ -44,7 +45,7 @@ impl Partitions {
         offsets: &dyn OffsetTransactions,
         left: &mut usize,
     ) -> DescribedProducersPartition<'static> {
-        let found = self.table.locate_named(call.image, topic, partition_index);
+        let found = self.locate_named(call.image, topic, partition_index);
         let all = found.map(|id| match InternalTopic::of_id(id.topic) {
             Some(InternalTopic::ConsumerOffsets) => offsets.describe(id.index),
             Some(
@@ -52,7 +53,7 @@ impl Partitions {
                 | InternalTopic::TransactionState
                 | InternalTopic::ShareState,
             ) => Vec::new(),
-            None => self.table.get(id).map(active_producers).unwrap_or_default(),
+            None => self.get(id).map(active_producers).unwrap_or_default(),
         });
         let fitting = all.and_then(|all| match left.checked_sub(all.len()) {
             Some(rest) => {

@@ -1,11 +1,15 @@
 //! Requests of clients and coordinators, each handed to its part.
 
 use super::Partitions;
+use crate::cluster::{ClusterImage, Topic};
 use crate::partitions::effects::{Call, Effects};
 use crate::partitions::markers::OffsetTransactions;
 use crate::partitions::partition_id::PartitionId;
 use muster_codec::Wall;
-use muster_codec::messages::{ProduceRequest, WriteTxnMarkersRequest};
+use muster_codec::messages::{
+    DeleteRecordsRequest, DescribeLogDirsRequest, DescribeLogDirsTopic, DescribeProducersRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest, WriteTxnMarkersRequest,
+};
 use muster_fairness::Address;
 use muster_storage::FileKey;
 use muster_transactions::message::{Marker, OpenIn, Reported, Sync, Verdict};
@@ -118,8 +122,52 @@ impl Partitions {
     }
 }
 
-/// Requests to forget.
+/// Other requests on single partitions.
 impl Partitions {
+    /// DeleteRecords v0 to v2.
+    pub fn delete_records(
+        &mut self,
+        call: Call<'_>,
+        body: &DeleteRecordsRequest<'_>,
+        out: &mut Effects,
+    ) {
+        let happened = self.table.delete_records_of(&mut self.disk, call, body, out);
+        self.happened(happened, out);
+    }
+
+    /// OffsetForLeaderEpoch v2 to v4.
+    pub fn offset_for_leader_epoch(
+        &mut self,
+        call: Call<'_>,
+        body: &OffsetForLeaderEpochRequest<'_>,
+        out: &mut Effects,
+    ) {
+        self.table.offset_for_leader_epoch(call, body, out);
+    }
+
+    /// DescribeProducers v0. A partition that is named several times is answered once.
+    pub fn describe_producers(
+        &self,
+        call: Call<'_>,
+        body: &DescribeProducersRequest<'_>,
+        offsets: &dyn OffsetTransactions,
+        out: &mut Effects,
+    ) {
+        self.table.describe_producers(call, body, offsets, out);
+    }
+
+    /// The requested partitions that this shard leads, by topic. `internal` is the size of a
+    /// partition of an internal topic, which is in the shard's own log; None if another shard leads
+    /// the partition.
+    pub fn describe_log_dirs<'i>(
+        &self,
+        image: &'i ClusterImage,
+        request: &DescribeLogDirsRequest<'_>,
+        internal: impl Fn(&Topic, i32) -> Option<u64>,
+    ) -> Vec<DescribeLogDirsTopic<'i>> {
+        self.table.describe_log_dirs(image, request, internal)
+    }
+
     /// Called when a file could not be sent to a client. The next fetch reads the file, and gets
     /// the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {
