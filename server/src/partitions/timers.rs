@@ -24,7 +24,7 @@ impl Partitions {
     /// partitions, and writes recovery points. A call that comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
         let (now, wall) = (times.now, times.expiry());
-        self.expire_reads(now, out);
+        self.reads.expire(&self.table, &mut self.disk, now, out);
         if self.next_sweep.is_some_and(|sweep| sweep <= now) {
             self.schedule_sweep(now);
             self.table.sweep(wall, &mut self.disk, out);

@@ -10,6 +10,7 @@ use crate::partitions::locate::Missing;
 use crate::partitions::partition::{Bounds, Partition};
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::rounds::open_by_slot;
+use muster_coordinator::RequestId;
 use muster_counters::Copies;
 use muster_storage::partition_log::segment_file_name;
 use muster_storage::{DamagedPart, FileId, FileKey, FileOp};
@@ -189,6 +190,11 @@ impl Partitions {
         gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
         gauges.set(Limit::Producers, io.producers.total(), io.producers_max);
         self.reads.add_limits(gauges);
+    }
+
+    /// Whether a request is a fetch that waits for records, and its deadline has not passed.
+    pub(crate) fn is_parked(&self, request: RequestId, now: i64) -> bool {
+        self.reads.is_parked(request, now)
     }
 
     /// The high watermark of a partition; None if this shard does not have the partition.

@@ -170,20 +170,22 @@ impl Partitions {
             Happened::Nothing => {}
             Happened::Written { id, done, grown } => {
                 self.answer(done, out);
-                self.reads_grown(id, grown, out);
+                self.reads.grown(&self.table, &mut self.disk, id, grown, out);
             }
             Happened::Synced { done } => {
                 self.checkpoint.advanced();
                 self.answer(done, out);
             }
-            Happened::Grown { id, grown } => self.wake_waiters(id, grown, out),
+            Happened::Grown { id, grown } => {
+                self.reads.wake(&self.table, &mut self.disk, id, grown, out)
+            }
             Happened::Trimmed => self.checkpoint.advanced(),
             Happened::Lost(lost) => self.lost(lost, out),
             Happened::Removed { id, done } => {
                 self.looks.forget(id);
                 self.rounds.sync_ended(id);
                 self.answer(done, out);
-                self.reads_removed(id, out);
+                self.reads.removed(&self.table, &mut self.disk, id, out);
             }
         }
     }
@@ -225,15 +227,15 @@ impl Partitions {
         } else {
             self.log_done(PartitionLog::number(token), done, out);
         }
-        self.start_ready(out);
-        self.start_record_reads(out);
+        self.reads.resume(&self.table, &mut self.disk, out);
     }
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
         match self.disk.end(token) {
             Some(Job::Read(job)) => {
                 let data = self.disk.data_of(done, self.reads.read_by(&job), out);
-                self.read_done(job, data, out);
+                let suspect = self.reads.job_done(&self.table, &mut self.disk, job, data, out);
+                suspect.into_iter().for_each(|(id, suspect)| self.suspect(id, suspect));
             }
             Some(Job::Upkeep(job)) => self.upkeep_done(job, done, out),
             Some(Job::Flush(id, end)) => {

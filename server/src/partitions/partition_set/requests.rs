@@ -3,15 +3,18 @@
 use super::Partitions;
 use crate::cluster::{ClusterImage, Topic};
 use crate::partitions::effects::{Call, Effects};
+use crate::partitions::log_read::LogBatches;
 use crate::partitions::markers::OffsetTransactions;
 use crate::partitions::partition_id::PartitionId;
+use crate::partitions::reader::RecordRead;
 use muster_codec::Wall;
 use muster_codec::messages::{
     DeleteRecordsRequest, DescribeLogDirsRequest, DescribeLogDirsTopic, DescribeProducersRequest,
-    OffsetForLeaderEpochRequest, ProduceRequest, WriteTxnMarkersRequest,
+    FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    WriteTxnMarkersRequest,
 };
 use muster_fairness::Address;
-use muster_storage::FileKey;
+use muster_storage::{FileKey, FileToken};
 use muster_transactions::message::{Marker, OpenIn, Reported, Sync, Verdict};
 
 /// Requests that append.
@@ -122,8 +125,58 @@ impl Partitions {
     }
 }
 
-/// Other requests on single partitions.
+/// Reads, and other requests on single partitions.
 impl Partitions {
+    /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes exist or the deadline
+    /// is over.
+    pub fn fetch(&mut self, call: Call<'_>, body: &FetchRequest<'_>, out: &mut Effects) {
+        for id in self.reads.fetch(&self.table, &mut self.disk, call, body, out) {
+            self.table.fetched(id);
+        }
+    }
+
+    /// ListOffsets v1 to v11.
+    pub fn list_offsets(
+        &mut self,
+        call: Call<'_>,
+        body: &ListOffsetsRequest<'_>,
+        out: &mut Effects,
+    ) {
+        self.reads.list_offsets(&self.table, &mut self.disk, call, body, out);
+    }
+
+    /// Reads records into memory; [`Effects::record_reads`] gets the result.
+    pub(crate) fn read_records(&mut self, read: RecordRead, out: &mut Effects) {
+        self.reads.read_records(&self.table, &mut self.disk, read, out);
+    }
+
+    /// Looks up the first offset at or after a time; [`Effects::record_reads`] gets the result.
+    pub(crate) fn first_offset_since(
+        &mut self,
+        number: u64,
+        id: PartitionId,
+        time: i64,
+        out: &mut Effects,
+    ) {
+        self.reads.first_offset_since(&self.table, &mut self.disk, number, id, time, out);
+    }
+
+    /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
+    pub(crate) fn await_growth(&mut self, id: PartitionId) {
+        self.reads.await_growth(id);
+    }
+
+    /// Takes the batches of a [`LogRead`](crate::partitions::LogRead). There are none if there was
+    /// nothing to plan; the error is the reason why they could not be read.
+    pub fn log_read(
+        &mut self,
+        token: FileToken,
+        batches: Result<LogBatches, String>,
+        out: &mut Effects,
+    ) {
+        self.reads.log_read(&self.table, &mut self.disk, token, batches, out);
+    }
+
     /// DeleteRecords v0 to v2.
     pub fn delete_records(
         &mut self,

@@ -1,15 +1,17 @@
 //! Fetch: a request is checked, then read at once, or parked until enough bytes exist.
 
+use super::Reads;
 use super::fetch_answers::{diverging_data, empty_data, error_data, unknown_data, unknown_topic};
 use super::fetch_state::{Fetch, Want};
 use crate::cluster::Topic;
+use crate::partitions::disk::Disk;
+use crate::partitions::effects::{Call, Effects};
 use crate::partitions::isolation::ISOLATION_LEVELS;
 use crate::partitions::limits::FETCH_PARTITIONS_MAX;
 use crate::partitions::locate::{Missing, add_endpoint, check_leader_epoch};
 use crate::partitions::partition::Bounds;
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::table::Table;
-use crate::partitions::{Call, Effects, Partitions};
 use muster_codec::messages::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchableTopicResponse,
     LeaderIdAndEpoch, PartitionData,
@@ -34,21 +36,30 @@ struct Unknown<'r> {
 /// The session epochs of a request that names all its partitions (`FetchMetadata.isFull`).
 pub(crate) const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
 
-impl Partitions {
+impl Reads {
     /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes exist or the deadline
     /// is over.
     ///
     /// No sessions are kept: a full request is answered with session id 0, so that the client
     /// continues without a session (KIP-227).
-    pub fn fetch(&mut self, call: Call<'_>, body: &FetchRequest<'_>, out: &mut Effects) {
+    pub(in crate::partitions) fn fetch(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        call: Call<'_>,
+        body: &FetchRequest<'_>,
+        out: &mut Effects,
+    ) -> Vec<PartitionId> {
         if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
             let error_code = ErrorCode::FetchSessionIdNotFound.code();
-            return out.send(call.request, FetchResponse { error_code, ..Default::default() });
+            out.send(call.request, FetchResponse { error_code, ..Default::default() });
+            return Vec::new();
         }
         let partitions = body.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
         if partitions > FETCH_PARTITIONS_MAX {
             let error_code = ErrorCode::InvalidRequest.code();
-            return out.send(call.request, FetchResponse { error_code, ..Default::default() });
+            out.send(call.request, FetchResponse { error_code, ..Default::default() });
+            return Vec::new();
         }
         let mut fetch = Fetch::new(call, body);
         let mut answer_now = body.max_wait_ms <= 0;
@@ -70,7 +81,7 @@ impl Partitions {
                     }
                     Ok(known) => {
                         answer_now |= !fetch_partition(
-                            &self.table,
+                            table,
                             call,
                             body,
                             (topic, known),
@@ -83,13 +94,14 @@ impl Partitions {
         }
         if !fetch.response.responses.is_empty() && !ISOLATION_LEVELS.contains(&body.isolation_level)
         {
-            return out.send(call.request, refuse_all(call.version, body));
+            out.send(call.request, refuse_all(call.version, body));
+            return Vec::new();
         }
         for (topic, data) in unknown.topics.into_iter().chain(unknown.partitions) {
             push(&mut fetch, topic, data);
         }
         answer_now |= fetch.wants.is_empty();
-        self.start_or_park(call.now, fetch, answer_now, out);
+        self.start_or_park(table, disk, call.now, fetch, answer_now, out)
     }
 }
 

@@ -1,20 +1,19 @@
 //! A fetch in progress: parked until enough bytes exist, read, answered.
 
+use super::Reads;
 use super::fetch_state::{Budget, Fetch, Want};
 use crate::limit_refusals::refused_wait_ms;
 use crate::partitions::disk::Disk;
-use crate::partitions::happened::Grown;
+use crate::partitions::effects::Effects;
 use crate::partitions::internal_topics;
 use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::limits::{FETCH_BYTES_MAX, INTERNAL_RECORDS_BYTES_MAX};
 use crate::partitions::log_read::LogRead;
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::table::Table;
-use crate::partitions::{Effects, Partitions};
 use muster_codec::messages::{AbortedTransaction, FetchResponse};
 use muster_codec::{Bytes, ErrorCode, Records};
-use muster_coordinator::RequestId;
-use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition};
+use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition, Suspect};
 
 /// The reason why a partition cannot be read from an offset.
 enum Unavailable {
@@ -25,130 +24,113 @@ enum Unavailable {
     Damaged,
 }
 
-impl Partitions {
+impl Reads {
     /// Reads at once if `at_once` is set, enough bytes exist, or a partition has an error;
     /// otherwise parks the fetch. A fetch that may not be parked is answered with the existing
-    /// records. If there are none, its client has to wait before its next request.
+    /// records. If there are none, its client has to wait before its next request. Returns the
+    /// partitions of internal topics for which the fetch waits.
     pub(super) fn start_or_park(
         &mut self,
+        table: &Table,
+        disk: &mut Disk,
         now: i64,
         mut fetch: Fetch,
         at_once: bool,
         out: &mut Effects,
-    ) {
+    ) -> Vec<PartitionId> {
         let mut wrong = false;
         for want in &fetch.wants {
-            match available(&self.table, want.id, want.offset, fetch.reads_committed) {
+            match available(table, want.id, want.offset, fetch.reads_committed) {
                 Ok(bytes) => fetch.available += bytes.min(want.max_bytes as u64),
                 Err(_) => wrong = true,
             }
         }
-        let max_bytes = self.table.config().fetch_max_bytes.unsigned_abs() as usize;
+        let max_bytes = table.config().fetch_max_bytes.unsigned_abs() as usize;
         fetch.max_bytes = fetch.max_bytes.min(max_bytes).min(FETCH_BYTES_MAX);
         let enough = fetch.available >= fetch.min_bytes;
         let admitted =
-            if at_once || wrong || enough { None } else { Some(self.reads.fetches.admit(&fetch)) };
+            if at_once || wrong || enough { None } else { Some(self.fetches.admit(&fetch)) };
         if let Some(Err(refused)) = admitted {
             out.refused.push(refused);
             if fetch.available == 0 {
-                return out.throttle(
-                    fetch.request,
-                    FetchResponse::default(),
-                    refused_wait_ms(fetch.deadline - now),
-                );
+                let wait_ms = refused_wait_ms(fetch.deadline - now);
+                out.throttle(fetch.request, FetchResponse::default(), wait_ms);
+                return Vec::new();
             }
         }
         if admitted != Some(Ok(())) {
-            let id = self.reads.fetches.add(fetch);
-            self.start_reads(id, out);
-        } else {
-            let internal = fetch.wants.iter().map(|want| want.id).filter(|id| id.is_internal());
-            internal.for_each(|id| self.table.fetched(id));
-            self.reads.fetches.park(fetch);
+            let id = self.fetches.add(fetch);
+            self.start_reads(table, disk, id, out);
+            return Vec::new();
         }
-    }
-
-    /// Continues the fetches for which enough bytes exist, now that a partition's readable part has
-    /// grown.
-    pub(in crate::partitions) fn wake_waiters(
-        &mut self,
-        id: PartitionId,
-        grown: Grown,
-        out: &mut Effects,
-    ) {
-        let mut ready = Vec::new();
-        for waiter in self.reads.fetches.waiting_for(id) {
-            let Some(fetch) = self.reads.fetches.get_mut(waiter) else { continue };
-            fetch.available += if fetch.reads_committed { grown.stable_bytes } else { grown.bytes };
-            if fetch.available >= fetch.min_bytes {
-                ready.push(waiter);
-            }
-        }
-        for fetch in ready {
-            self.unpark(fetch, out);
-        }
+        let internal = fetch.wants.iter().map(|want| want.id).filter(|id| id.is_internal());
+        let internal = internal.collect();
+        self.fetches.park(fetch);
+        internal
     }
 
     /// Ends the wait of a parked fetch.
-    pub(in crate::partitions) fn unpark(&mut self, id: u64, out: &mut Effects) {
-        self.reads.fetches.unpark(id);
-        self.start_reads(id, out);
-    }
-
-    /// Whether a request is a fetch that waits for records, and its deadline has not passed.
-    pub(crate) fn is_parked(&self, request: RequestId, now: i64) -> bool {
-        self.reads.fetches.is_parked(request, now)
+    pub(super) fn unpark(&mut self, table: &Table, disk: &mut Disk, id: u64, out: &mut Effects) {
+        self.fetches.unpark(id);
+        self.start_reads(table, disk, id, out);
     }
 
     /// Searches for the records of a fetch until the read budget is used up. Answers when all are
     /// found.
-    fn start_reads(&mut self, id: u64, out: &mut Effects) {
-        while let Some(fetch) = self.reads.fetches.get_mut(id)
+    fn start_reads(&mut self, table: &Table, disk: &mut Disk, id: u64, out: &mut Effects) {
+        while let Some(fetch) = self.fetches.get_mut(id)
             && fetch.next < fetch.wants.len()
         {
-            if !self.disk.has_read_budget() {
-                return self.reads.fetches.ready.push_back(id);
+            if !disk.has_read_budget() {
+                return self.fetches.ready.push_back(id);
             }
             let want = fetch.next;
             fetch.next += 1;
-            self.find(Part { request: id, want }, out);
+            self.find(table, disk, Part { request: id, want }, out);
         }
-        if self.reads.fetches.get(id).is_some_and(|fetch| fetch.reads_running == 0) {
-            self.answer_fetch(id, out);
+        if self.fetches.get(id).is_some_and(|fetch| fetch.reads_running == 0) {
+            self.answer_fetch(table, disk, id, out);
         }
     }
 
     /// Searches for the records of one partition, if there are any.
-    fn find(&mut self, part: Part, out: &mut Effects) {
-        let Some(fetch) = self.reads.fetches.get(part.request) else { return };
+    fn find(&mut self, table: &Table, disk: &mut Disk, part: Part, out: &mut Effects) {
+        let Some(fetch) = self.fetches.get(part.request) else { return };
         let Want { id, offset, .. } = fetch.wants[part.want];
-        if !available(&self.table, id, offset, fetch.reads_committed).is_ok_and(|bytes| bytes > 0) {
+        if !available(table, id, offset, fetch.reads_committed).is_ok_and(|bytes| bytes > 0) {
             return;
         }
         if let Some(partition) = id.log_partition() {
-            return self.read_log(part, partition, out);
+            return self.read_log(table, disk, part, partition, out);
         }
-        let Some(partition) = self.table.get(id) else { return };
-        let token = self.disk.token();
-        let (files, ops) = (&mut self.disk.files, &mut out.ops);
+        let Some(partition) = table.get(id) else { return };
+        let token = disk.token();
+        let (files, ops) = (&mut disk.files, &mut out.ops);
         let find = partition.log.find(offset, token, files, ops);
-        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         match find {
             Some(Find::At(place)) => fetch.wants[part.want].place = Some(place),
             Some(Find::Read(search)) => {
                 fetch.reads_running += 1;
-                self.disk.begin(token, Job::Read(ReadJob::Find(part, search)), &out.ops);
+                disk.begin(token, Job::Read(ReadJob::Find(part, search)), &out.ops);
             }
             Some(Find::Damaged { .. }) | None => {}
         }
     }
 
     /// Requests a read of the shard's log, within the budget of the answer.
-    fn read_log(&mut self, part: Part, partition: LogPartition, out: &mut Effects) {
-        let Some(fetch) = self.reads.fetches.get(part.request) else { return };
+    fn read_log(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        part: Part,
+        partition: LogPartition,
+        out: &mut Effects,
+    ) {
+        let Some(fetch) = self.fetches.get(part.request) else { return };
         let Want { id, offset, max_bytes, .. } = fetch.wants[part.want];
-        let stable = fetch.reads_committed.then(|| self.table.bounds(id).stable);
-        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
+        let stable = fetch.reads_committed.then(|| table.bounds(id).stable);
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         let limit = max_bytes.min(fetch.internal_bytes);
         if limit == 0 && fetch.internal_bytes < INTERNAL_RECORDS_BYTES_MAX {
             return;
@@ -156,55 +138,64 @@ impl Partitions {
         // The first batch may be larger than the limit, because an answer always includes it.
         fetch.internal_bytes -= limit.clamp(1, fetch.internal_bytes);
         fetch.reads_running += 1;
-        let token = self.disk.token();
+        let token = disk.token();
         out.log_reads.push(LogRead { token, partition, offset, max_bytes: limit, stable });
-        self.disk.begin_elsewhere(token, Job::Read(ReadJob::Log(part)), limit);
+        disk.begin_elsewhere(token, Job::Read(ReadJob::Log(part)), limit);
     }
 
     /// Handles the end of a read of batch headers for a fetch. The data is None if the read failed.
+    /// Returns the place that could not be read, if there is one.
     pub(super) fn headers_read(
         &mut self,
+        table: &Table,
+        disk: &mut Disk,
         part: Part,
         search: BatchSearch,
         data: Option<&[u8]>,
         out: &mut Effects,
-    ) {
-        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
+    ) -> Option<(PartitionId, Suspect)> {
+        let fetch = self.fetches.get_mut(part.request)?;
+        let mut suspect = None;
         let want = &mut fetch.wants[part.want];
         match data.map(|data| search.look(data)) {
             Some(Ok(Found::Batch(place))) => want.place = Some(place),
             Some(Ok(Found::ReadOn(search))) => {
                 let id = want.id;
-                if find_on(&self.table, &mut self.disk, id, part, search, out) {
-                    return;
+                if find_on(table, disk, id, part, search, out) {
+                    return None;
                 }
             }
             Some(Err(_)) => {
                 want.failed = Some(ErrorCode::CorruptMessage);
-                let id = want.id;
-                self.suspect(id, search.suspect());
+                suspect = Some((want.id, search.suspect()));
             }
             None => want.failed = Some(ErrorCode::KafkaStorageError),
         }
-        self.read_ended(part, out);
+        self.read_ended(table, disk, part, out);
+        suspect
     }
 
     /// Notes that a read of a fetch has ended. After the last read, the fetch is answered.
-    pub(super) fn read_ended(&mut self, part: Part, out: &mut Effects) {
-        let Some(fetch) = self.reads.fetches.get_mut(part.request) else { return };
+    pub(super) fn read_ended(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        part: Part,
+        out: &mut Effects,
+    ) {
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         fetch.reads_running -= 1;
         if fetch.reads_running == 0 && fetch.next == fetch.wants.len() {
-            self.answer_fetch(part.request, out);
+            self.answer_fetch(table, disk, part.request, out);
         }
     }
 
-    fn answer_fetch(&mut self, id: u64, out: &mut Effects) {
-        let Some(mut fetch) = self.reads.fetches.remove(id) else { return };
+    fn answer_fetch(&mut self, table: &Table, disk: &mut Disk, id: u64, out: &mut Effects) {
+        let Some(mut fetch) = self.fetches.remove(id) else { return };
         let mut budget = Budget { bytes: fetch.max_bytes, first_whole: true };
         let mut files = Vec::new();
         for want in 0..fetch.wants.len() {
-            if let Err(error) =
-                answer_want(&self.table, &mut self.disk, &mut fetch, want, &mut budget, &mut files)
+            if let Err(error) = answer_want(table, disk, &mut fetch, want, &mut budget, &mut files)
             {
                 fetch.fail(want, error);
             }
@@ -213,14 +204,14 @@ impl Partitions {
     }
 
     /// Continues requests that waited for other reads to end.
-    pub(in crate::partitions) fn start_ready(&mut self, out: &mut Effects) {
-        while self.disk.has_read_budget()
-            && let Some(id) = self.reads.fetches.ready.pop_front()
+    pub(super) fn start_ready(&mut self, table: &Table, disk: &mut Disk, out: &mut Effects) {
+        while disk.has_read_budget()
+            && let Some(id) = self.fetches.ready.pop_front()
         {
-            if self.reads.lookups.contains_key(&id) {
-                self.continue_lookup(id, out)
+            if self.lookups.contains_key(&id) {
+                self.continue_lookup(table, disk, id, out);
             } else {
-                self.start_reads(id, out)
+                self.start_reads(table, disk, id, out)
             }
         }
     }

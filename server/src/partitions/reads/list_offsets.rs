@@ -1,11 +1,13 @@
 //! ListOffsets: the first and last offset at once, an offset by time after a scan.
 
+use super::Reads;
 use super::lookup::{Asker, Lookup, Target};
+use crate::partitions::disk::Disk;
+use crate::partitions::effects::{Call, Effects};
 use crate::partitions::isolation::{ISOLATION_LEVELS, reads_committed};
 use crate::partitions::locate::check_leader_epoch;
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::table::Table;
-use crate::partitions::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
@@ -40,10 +42,12 @@ enum Found {
     ByScan(Target),
 }
 
-impl Partitions {
+impl Reads {
     /// ListOffsets v1 to v11.
-    pub fn list_offsets(
+    pub(in crate::partitions) fn list_offsets(
         &mut self,
+        table: &Table,
+        disk: &mut Disk,
         call: Call<'_>,
         body: &ListOffsetsRequest<'_>,
         out: &mut Effects,
@@ -63,9 +67,9 @@ impl Partitions {
                 let name = topic.name.clone().into_owned().into();
                 topics.push(ListOffsetsTopicResponse { name, partitions: Vec::new() });
             }
-            list_topic(&self.table, call, topic, place, &mut named, &mut lookup);
+            list_topic(table, call, topic, place, &mut named, &mut lookup);
         }
-        self.start_lookup(lookup, out);
+        self.start_lookup(table, disk, lookup, out);
     }
 }
 

@@ -1,53 +1,70 @@
 //! Offsets by time: the log returns the place to read, and whether to read further. Reads are
 //! small; as many run at a time as the read budget allows.
 
+use super::Reads;
 use super::lookup::{Lookup, LookupWant, Target};
 use crate::partitions::disk::Disk;
+use crate::partitions::effects::Effects;
 use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::table::Table;
-use crate::partitions::{Effects, Partitions};
 use muster_codec::ErrorCode;
-use muster_storage::{Searched, TimestampSearch};
+use muster_storage::{Searched, Suspect, TimestampSearch};
 
-impl Partitions {
-    pub(super) fn start_lookup(&mut self, lookup: Lookup, out: &mut Effects) {
-        let id = self.reads.fetches.next_id();
-        self.reads.lookups.insert(id, lookup);
-        self.continue_lookup(id, out);
+impl Reads {
+    pub(super) fn start_lookup(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        lookup: Lookup,
+        out: &mut Effects,
+    ) {
+        let id = self.fetches.next_id();
+        self.lookups.insert(id, lookup);
+        self.continue_lookup(table, disk, id, out);
     }
 
     /// Begins searches until the read budget is used up. Answers when all searches have ended.
-    pub(super) fn continue_lookup(&mut self, id: u64, out: &mut Effects) {
-        let Some(mut lookup) = self.reads.lookups.remove(&id) else { return };
-        while lookup.next < lookup.wants.len() && self.disk.has_read_budget() {
+    pub(super) fn continue_lookup(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        id: u64,
+        out: &mut Effects,
+    ) {
+        let Some(mut lookup) = self.lookups.remove(&id) else { return };
+        while lookup.next < lookup.wants.len() && disk.has_read_budget() {
             let part = Part { request: id, want: lookup.next };
             lookup.next += 1;
-            let search = search(&self.table, &lookup.wants[part.want]);
+            let search = search(table, &lookup.wants[part.want]);
             lookup.running += usize::from(search.is_some_and(|it| {
                 let LookupWant { id, .. } = lookup.wants[part.want];
-                search_on(&self.table, &mut self.disk, id, part, it, out)
+                search_on(table, disk, id, part, it, out)
             }));
         }
         if lookup.next < lookup.wants.len() {
-            self.reads.fetches.ready.push_back(id);
+            self.fetches.ready.push_back(id);
         } else if lookup.running == 0 {
             return lookup.end(out);
         }
-        self.reads.lookups.insert(id, lookup);
+        self.lookups.insert(id, lookup);
     }
 
-    /// Handles the end of a read for a look-up; the data is None if the read failed.
+    /// Handles the end of a read for a look-up. The data is None if the read failed. Returns the
+    /// place that could not be read, if there is one.
     pub(super) fn lookup_read(
         &mut self,
+        table: &Table,
+        disk: &mut Disk,
         part: Part,
         mut search: TimestampSearch,
         data: Option<&[u8]>,
         out: &mut Effects,
-    ) {
-        let Some(lookup) = self.reads.lookups.get_mut(&part.request) else { return };
+    ) -> Option<(PartitionId, Suspect)> {
+        let lookup = self.lookups.get_mut(&part.request)?;
+        let mut suspect = None;
         let LookupWant { id, .. } = lookup.wants[part.want];
-        let stable = self.table.get(id).filter(|_| lookup.reads_committed);
+        let stable = table.get(id).filter(|_| lookup.reads_committed);
         let end = stable.map_or(i64::MAX, |partition| partition.stable().offset);
         let answer = lookup.answer(part.want);
         match data.map(|data| search.look(data)) {
@@ -56,25 +73,26 @@ impl Partitions {
                 (answer.offset, answer.timestamp, answer.leader_epoch) = (offset, timestamp, 0);
             }
             Some(Ok(Searched::ReadOn)) => {
-                if search_on(&self.table, &mut self.disk, id, part, search, out) {
-                    return;
+                if search_on(table, disk, id, part, search, out) {
+                    return None;
                 }
             }
             Some(Err(_)) => {
                 answer.error_code = ErrorCode::CorruptMessage.code();
-                search.suspect().into_iter().for_each(|suspect| self.suspect(id, suspect));
+                suspect = search.suspect().map(|suspect| (id, suspect));
             }
             None => answer.error_code = ErrorCode::KafkaStorageError.code(),
         }
         self.search_ended(part.request, out);
+        suspect
     }
 
     /// Notes that a search of a look-up has ended. After the last search, the look-up is answered.
     fn search_ended(&mut self, id: u64, out: &mut Effects) {
-        let Some(lookup) = self.reads.lookups.get_mut(&id) else { return };
+        let Some(lookup) = self.lookups.get_mut(&id) else { return };
         lookup.running -= 1;
         let is_last = lookup.running == 0 && lookup.next == lookup.wants.len();
-        if is_last && let Some(lookup) = self.reads.lookups.remove(&id) {
+        if is_last && let Some(lookup) = self.lookups.remove(&id) {
             lookup.end(out);
         }
     }

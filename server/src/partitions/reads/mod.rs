@@ -1,4 +1,4 @@
-//! Reads of clients, of share partitions and of the admin side.
+//! Reads of clients, of share partitions and of the admin side. Reads do not change the table.
 
 mod fetch;
 mod fetch_answers;
@@ -14,12 +14,13 @@ pub(crate) use fetch::{FULL_SESSION_EPOCHS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;
 
 use super::disk::Disk;
+use super::effects::{Effects, FailedRead};
 use super::happened::Grown;
 use super::jobs::{Job, ReadJob};
 use super::log_read::LogBatches;
 use super::partition_id::PartitionId;
 use super::reader::{Reader, RecordRead, RecordReadEnd};
-use super::{Effects, FailedRead, Partitions};
+use super::table::Table;
 use crate::config::Config;
 use crate::limit_gauges::LimitGauges;
 use fetches::Fetches;
@@ -27,7 +28,8 @@ use hashbrown::HashMap;
 use lookup::Lookup;
 use muster_codec::ErrorCode;
 use muster_codec::messages::AbortedTransaction;
-use muster_storage::FileToken;
+use muster_coordinator::RequestId;
+use muster_storage::{FileToken, Suspect};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The reads that are not answered yet.
@@ -51,6 +53,63 @@ impl Reads {
         }
     }
 
+    /// Continues the fetches for which enough bytes exist, now that a partition's readable part has
+    /// grown.
+    pub(super) fn wake(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        id: PartitionId,
+        grown: Grown,
+        out: &mut Effects,
+    ) {
+        let mut ready = Vec::new();
+        for waiter in self.fetches.waiting_for(id) {
+            let Some(fetch) = self.fetches.get_mut(waiter) else { continue };
+            fetch.available += if fetch.reads_committed { grown.stable_bytes } else { grown.bytes };
+            if fetch.available >= fetch.min_bytes {
+                ready.push(waiter);
+            }
+        }
+        for fetch in ready {
+            self.unpark(table, disk, fetch, out);
+        }
+    }
+
+    /// Continues the reads that wait for a partition, which grew.
+    pub(super) fn grown(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        id: PartitionId,
+        grown: Grown,
+        out: &mut Effects,
+    ) {
+        if grown.bytes > 0 {
+            self.wake(table, disk, id, grown, out);
+            out.grown.extend(self.awaited.take(&id));
+        }
+    }
+
+    /// Ends the waits for a partition that was removed.
+    pub(super) fn removed(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        id: PartitionId,
+        out: &mut Effects,
+    ) {
+        for fetch in self.fetches.waiting_for(id) {
+            self.unpark(table, disk, fetch, out);
+        }
+        out.grown.extend(self.awaited.take(&id));
+    }
+
+    /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
+    pub(super) fn await_growth(&mut self, id: PartitionId) {
+        self.awaited.insert(id);
+    }
+
     /// The partition that a job reads; None if its request is gone.
     pub(super) fn read_by(&self, job: &ReadJob) -> Option<PartitionId> {
         match job {
@@ -60,6 +119,78 @@ impl Reads {
             ReadJob::Lookup(part, _) => Some(self.lookups.get(&part.request)?.wanted(*part)),
             ReadJob::FindRecords(read, _) => Some(read.id),
             ReadJob::ReadRecords { id, .. } => Some(*id),
+        }
+    }
+
+    /// Handles the end of a read. The data is None if the read failed. Returns the place that could
+    /// not be read, if there is one.
+    pub(super) fn job_done(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        job: ReadJob,
+        data: Option<Vec<u8>>,
+        out: &mut Effects,
+    ) -> Option<(PartitionId, Suspect)> {
+        match job {
+            ReadJob::Find(part, search) => {
+                self.headers_read(table, disk, part, search, data.as_deref(), out)
+            }
+            ReadJob::Lookup(part, search) => {
+                self.lookup_read(table, disk, part, search, data.as_deref(), out)
+            }
+            ReadJob::FindRecords(read, search) => {
+                self.record_headers_read(table, disk, read, search, data.as_deref(), out)
+            }
+            ReadJob::ReadRecords { reader, aborted, .. } => {
+                records_read(disk, reader, aborted, data, out);
+                None
+            }
+            // The result of a read of an internal topic comes through `log_read`.
+            ReadJob::Log(_) => None,
+        }
+    }
+
+    /// Takes the batches of a [`LogRead`](super::LogRead). There are none if there was nothing to
+    /// plan; the error is the reason why they could not be read.
+    pub(super) fn log_read(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        token: FileToken,
+        batches: Result<LogBatches, String>,
+        out: &mut Effects,
+    ) {
+        let Some(Job::Read(ReadJob::Log(part))) = disk.end(token) else { return };
+        if let Some(fetch) = self.fetches.get_mut(part.request) {
+            let of = Some(fetch.wanted(part));
+            match batches {
+                Ok(LogBatches { bytes, aborted }) => {
+                    let data = fetch.data(part.want);
+                    data.records = Some(bytes.into());
+                    data.aborted_transactions = Some(aborted);
+                }
+                Err(reason) => {
+                    disk.counters.failed_reads += 1;
+                    out.failed_reads.push(FailedRead { of, reason });
+                    fetch.wants[part.want].failed = Some(ErrorCode::KafkaStorageError);
+                }
+            }
+            self.read_ended(table, disk, part, out);
+        }
+        self.start_ready(table, disk, out);
+    }
+
+    /// Continues the reads that waited for other reads to end.
+    pub(super) fn resume(&mut self, table: &Table, disk: &mut Disk, out: &mut Effects) {
+        self.start_ready(table, disk, out);
+        self.start_record_reads(table, disk, out);
+    }
+
+    /// Answers the fetches whose deadlines have passed.
+    pub(super) fn expire(&mut self, table: &Table, disk: &mut Disk, now: i64, out: &mut Effects) {
+        while let Some(fetch) = self.fetches.due(now) {
+            self.unpark(table, disk, fetch, out);
         }
     }
 
@@ -73,6 +204,11 @@ impl Reads {
         for fetch in self.fetches.of_connection(connection) {
             self.fetches.remove(fetch);
         }
+    }
+
+    /// Whether a request is a fetch that waits for records, and its deadline has not passed.
+    pub(super) fn is_parked(&self, request: RequestId, now: i64) -> bool {
+        self.fetches.is_parked(request, now)
     }
 
     /// The number of fetches that are not answered yet.
@@ -105,75 +241,6 @@ impl Reads {
     /// account is wrong. For checks.
     pub(super) fn miscounted_shares(&self) -> usize {
         self.fetches.miscounted_shares()
-    }
-}
-
-impl Partitions {
-    /// Continues the reads that wait for a partition, which grew.
-    pub(super) fn reads_grown(&mut self, id: PartitionId, grown: Grown, out: &mut Effects) {
-        if grown.bytes > 0 {
-            self.wake_waiters(id, grown, out);
-            out.grown.extend(self.reads.awaited.take(&id));
-        }
-    }
-
-    /// Ends the waits for a partition that was removed.
-    pub(super) fn reads_removed(&mut self, id: PartitionId, out: &mut Effects) {
-        for fetch in self.reads.fetches.waiting_for(id) {
-            self.unpark(fetch, out);
-        }
-        out.grown.extend(self.reads.awaited.take(&id));
-    }
-
-    /// Handles the end of a read. The data is None if the read failed.
-    pub(super) fn read_done(&mut self, job: ReadJob, data: Option<Vec<u8>>, out: &mut Effects) {
-        match job {
-            ReadJob::Find(part, search) => self.headers_read(part, search, data.as_deref(), out),
-            ReadJob::Lookup(part, search) => self.lookup_read(part, search, data.as_deref(), out),
-            ReadJob::FindRecords(read, search) => {
-                self.record_headers_read(read, search, data.as_deref(), out);
-            }
-            ReadJob::ReadRecords { reader, aborted, .. } => {
-                records_read(&mut self.disk, reader, aborted, data, out);
-            }
-            // The result of a read of an internal topic comes through `log_read`.
-            ReadJob::Log(_) => {}
-        }
-    }
-
-    /// Answers the fetches whose deadlines have passed.
-    pub(super) fn expire_reads(&mut self, now: i64, out: &mut Effects) {
-        while let Some(fetch) = self.reads.fetches.due(now) {
-            self.unpark(fetch, out);
-        }
-    }
-
-    /// Takes the batches of a [`LogRead`](super::LogRead). There are none if there was nothing to
-    /// plan; the error is the reason why they could not be read.
-    pub fn log_read(
-        &mut self,
-        token: FileToken,
-        batches: Result<LogBatches, String>,
-        out: &mut Effects,
-    ) {
-        let Some(Job::Read(ReadJob::Log(part))) = self.disk.end(token) else { return };
-        if let Some(fetch) = self.reads.fetches.get_mut(part.request) {
-            let of = Some(fetch.wanted(part));
-            match batches {
-                Ok(LogBatches { bytes, aborted }) => {
-                    let data = fetch.data(part.want);
-                    data.records = Some(bytes.into());
-                    data.aborted_transactions = Some(aborted);
-                }
-                Err(reason) => {
-                    self.disk.counters.failed_reads += 1;
-                    out.failed_reads.push(FailedRead { of, reason });
-                    fetch.wants[part.want].failed = Some(ErrorCode::KafkaStorageError);
-                }
-            }
-            self.read_ended(part, out);
-        }
-        self.start_ready(out);
     }
 }
 

@@ -1,38 +1,40 @@
 //! Reads of records into memory.
 
+use super::Reads;
 use super::lookup::{Asker, Lookup, Target};
 use crate::partitions::disk::Disk;
+use crate::partitions::effects::Effects;
 use crate::partitions::jobs::{Job, ReadJob};
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::reader::{RecordRead, RecordReadEnd};
 use crate::partitions::table::Table;
-use crate::partitions::{Effects, Partitions};
 use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
-use muster_storage::{BatchPlace, BatchSearch, Find, Found};
+use muster_storage::{BatchPlace, BatchSearch, Find, Found, Suspect};
 
-impl Partitions {
-    /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
-    pub(crate) fn await_growth(&mut self, id: PartitionId) {
-        self.reads.awaited.insert(id);
-    }
-
+impl Reads {
     /// Reads records into memory; [`Effects::record_reads`] gets the result. A damaged part is
     /// skipped, like offsets that compaction has removed. Sent to a share consumer, it would not be
     /// delivered again either, because Kafka's consumers reject a batch that they cannot read.
-    pub(crate) fn read_records(&mut self, mut read: RecordRead, out: &mut Effects) {
-        if !self.disk.has_read_budget() {
-            return self.reads.waiting.push_back(read);
+    pub(in crate::partitions) fn read_records(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        mut read: RecordRead,
+        out: &mut Effects,
+    ) {
+        if !disk.has_read_budget() {
+            return self.waiting.push_back(read);
         }
-        let Some(partition) = self.table.get(read.id) else {
+        let Some(partition) = table.get(read.id) else {
             return out.end_read(read.reader, RecordReadEnd::Nothing);
         };
         read.offset = partition.behind_damage(read.offset);
-        let token = self.disk.token();
-        let found = partition.log.find(read.offset, token, &mut self.disk.files, &mut out.ops);
+        let token = disk.token();
+        let found = partition.log.find(read.offset, token, &mut disk.files, &mut out.ops);
         match found {
-            Some(Find::At(place)) => self.read_batches(read, place, out),
+            Some(Find::At(place)) => self.read_batches(table, disk, read, place, out),
             Some(Find::Read(search)) => {
-                self.disk.begin(token, Job::Read(ReadJob::FindRecords(read, search)), &out.ops);
+                disk.begin(token, Job::Read(ReadJob::FindRecords(read, search)), &out.ops);
             }
             Some(Find::Damaged { .. }) | None => {
                 out.end_read(read.reader, RecordReadEnd::Nothing);
@@ -41,8 +43,10 @@ impl Partitions {
     }
 
     /// Looks up the first offset at or after a time; [`Effects::record_reads`] gets the result.
-    pub(crate) fn first_offset_since(
+    pub(in crate::partitions) fn first_offset_since(
         &mut self,
+        table: &Table,
+        disk: &mut Disk,
         number: u64,
         id: PartitionId,
         time: i64,
@@ -53,47 +57,56 @@ impl Partitions {
         let topic = ListOffsetsTopicResponse { partitions, ..Default::default() };
         lookup.response.topics.push(topic);
         lookup.want(id, Target::AtOrAfter(time), 0, 0);
-        self.start_lookup(lookup, out);
+        self.start_lookup(table, disk, lookup, out);
     }
 
     /// Begins reads that waited for other reads to end.
-    pub(in crate::partitions) fn start_record_reads(&mut self, out: &mut Effects) {
-        while self.disk.has_read_budget()
-            && let Some(read) = self.reads.waiting.pop_front()
+    pub(super) fn start_record_reads(&mut self, table: &Table, disk: &mut Disk, out: &mut Effects) {
+        while disk.has_read_budget()
+            && let Some(read) = self.waiting.pop_front()
         {
-            self.read_records(read, out);
+            self.read_records(table, disk, read, out);
         }
     }
 
-    /// Handles the end of a read of batch headers. The data is None if the read failed.
+    /// Handles the end of a read of batch headers. The data is None if the read failed. Returns the
+    /// place that could not be read, if there is one.
     pub(super) fn record_headers_read(
         &mut self,
+        table: &Table,
+        disk: &mut Disk,
         read: RecordRead,
         search: BatchSearch,
         data: Option<&[u8]>,
         out: &mut Effects,
-    ) {
+    ) -> Option<(PartitionId, Suspect)> {
         match data.map(|data| search.look(data)) {
-            Some(Ok(Found::Batch(place))) => self.read_batches(read, place, out),
-            Some(Ok(Found::ReadOn(search))) => {
-                find_records_on(&self.table, &mut self.disk, read, search, out)
-            }
+            Some(Ok(Found::Batch(place))) => self.read_batches(table, disk, read, place, out),
+            Some(Ok(Found::ReadOn(search))) => find_records_on(table, disk, read, search, out),
             Some(Err(_)) => {
-                self.suspect(read.id, search.suspect());
                 out.end_read(read.reader, RecordReadEnd::Failed);
+                return Some((read.id, search.suspect()));
             }
             None => out.end_read(read.reader, RecordReadEnd::Failed),
         }
+        None
     }
 
     /// Reads batches at a place. If the place was compacted meanwhile, searches again.
-    fn read_batches(&mut self, read: RecordRead, place: BatchPlace, out: &mut Effects) {
+    fn read_batches(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        read: RecordRead,
+        place: BatchPlace,
+        out: &mut Effects,
+    ) {
         let RecordRead { reader, id, offset, reads_committed, max_bytes, first_whole } = read;
-        let Some(partition) = self.table.get(id) else {
+        let Some(partition) = table.get(id) else {
             return out.end_read(reader, RecordReadEnd::Nothing);
         };
         if !partition.log.is_current(place) {
-            return self.read_records(read, out);
+            return self.read_records(table, disk, read, out);
         }
         let stable = partition.stable();
         let is_stable = !reads_committed || offset < stable.offset;
@@ -103,9 +116,9 @@ impl Partitions {
                 let end = partition.log.end_offset_of(place, range.len);
                 let aborted =
                     if reads_committed { partition.aborted(offset, end) } else { Vec::new() };
-                let token = self.disk.token();
-                partition.log.read(&range, token, &mut self.disk.files, &mut out.ops);
-                self.disk.begin(
+                let token = disk.token();
+                partition.log.read(&range, token, &mut disk.files, &mut out.ops);
+                disk.begin(
                     token,
                     Job::Read(ReadJob::ReadRecords { reader, id, aborted }),
                     &out.ops,
