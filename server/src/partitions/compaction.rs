@@ -180,7 +180,7 @@ impl Partitions {
                     suspect.segment
                 );
                 self.compactor.damaged.insert(running.id);
-                self.suspect(running.id, suspect);
+                self.scrubber.suspect(running.id, suspect);
                 self.compactor.check_at = backed_off;
             }
         }

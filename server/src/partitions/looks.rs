@@ -3,10 +3,11 @@
 //! written to such a file are lost at the next startup, so a partition whose active segment is lost
 //! takes no further batch. Reads continue: open files still have the records.
 
-use super::Effects;
+use super::disk::Disk;
+use super::effects::Effects;
 use super::jobs::{Job, UpkeepJob};
 use super::partition_id::PartitionId;
-use super::partition_set::Partitions;
+use super::table::Table;
 use muster_storage::{FileDone, FileOp, PartitionFile};
 use std::collections::BTreeMap;
 use tracing::{error, info};
@@ -22,13 +23,13 @@ const VISITS_MAX: usize = 256;
 /// The looks at files while partitions are served.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    pub next_at: i64,
+    next_at: i64,
     /// The number of looks that have not ended: the disk may hang.
-    pub under_way: usize,
+    under_way: usize,
     /// The last file that was looked at in the present round over all files.
-    pub after: Option<(PartitionId, i64)>,
+    after: Option<(PartitionId, i64)>,
     /// The files that are lost, by the base offsets of their segments.
-    pub lost: BTreeMap<(PartitionId, i64), LostFile>,
+    lost: BTreeMap<(PartitionId, i64), LostFile>,
 }
 
 #[derive(Debug)]
@@ -52,29 +53,33 @@ impl Looks {
     }
 }
 
-impl Partitions {
+impl Looks {
     /// A description of the lost files: their number, and the first of them.
-    pub(crate) fn files_trouble(&self) -> Option<String> {
-        let ((id, _), LostFile { what, .. }) = self.looks.lost.first_key_value()?;
-        let (name, count) = (self.table.name_of(*id), self.looks.lost());
+    pub(super) fn trouble(&self, table: &Table) -> Option<String> {
+        let ((id, _), LostFile { what, .. }) = self.lost.first_key_value()?;
+        let (name, count) = (table.name_of(*id), self.lost.len());
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
     /// Notes and counts that the file of a segment is lost. Returns false if this was known.
-    pub(super) fn note_lost(&mut self, place: (PartitionId, i64), file: LostFile) -> bool {
-        if let Some(known) = self.looks.lost.get_mut(&place) {
+    pub(super) fn note_lost(
+        &mut self,
+        disk: &mut Disk,
+        place: (PartitionId, i64),
+        file: LostFile,
+    ) -> bool {
+        if let Some(known) = self.lost.get_mut(&place) {
             known.lacks_writes |= file.lacks_writes;
             return false;
         }
-        self.disk.counters.files_lost += 1;
-        self.looks.lost.insert(place, file);
+        disk.counters.files_lost += 1;
+        self.lost.insert(place, file);
         true
     }
 
     /// Forgets lost files of segments that retention or DeleteRecords has dropped meanwhile.
-    fn forget_dropped(&mut self) {
-        let Self { looks, table, .. } = self;
-        looks.lost.retain(|(id, segment), file| {
+    fn forget_dropped(&mut self, table: &Table) {
+        self.lost.retain(|(id, segment), file| {
             let log = table.get(*id).map(|partition| &partition.log);
             file.lacks_writes || log.is_some_and(|log| log.has_segment(*segment))
         });
@@ -82,49 +87,75 @@ impl Partitions {
 
     /// Whether the file of a segment is known to be lost.
     pub(super) fn is_known_lost(&self, id: PartitionId, base_offset: i64) -> bool {
-        self.looks.lost.contains_key(&(id, base_offset))
+        self.lost.contains_key(&(id, base_offset))
     }
 
     /// The time of the next looks; None while looks are under way, or if there is nothing to look
     /// at.
-    pub(super) fn looks_deadline(&self) -> Option<i64> {
-        let is_free = self.has_looks() && self.looks.under_way == 0;
-        is_free.then_some(self.looks.next_at)
+    pub(super) fn next_deadline(&self, table: &Table) -> Option<i64> {
+        let is_free = has_looks(table) && self.under_way == 0;
+        is_free.then_some(self.next_at)
     }
 
     /// Looks at the next files, if it is time.
-    pub(super) fn look_at_files(&mut self, now: i64, out: &mut Effects) {
-        if self.looks_deadline().is_none_or(|at| at > now) {
+    pub(super) fn look_at_files(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        now: i64,
+        out: &mut Effects,
+    ) {
+        if self.next_deadline(table).is_none_or(|at| at > now) {
             return;
         }
-        self.looks.next_at = now.saturating_add(PAUSE_MS);
-        if self.looks.after.is_none() {
-            self.forget_dropped();
+        self.next_at = now.saturating_add(PAUSE_MS);
+        if self.after.is_none() {
+            self.forget_dropped(table);
         }
         for _ in 0..LOOKS_MAX {
-            let Some((id, file)) = self.next_file() else { return };
-            self.look_at(id, file, out);
+            let Some((id, file)) = self.next_file(table, disk) else { return };
+            self.look_at(disk, id, file, out);
         }
     }
 
     /// Looks at the active segments of partitions, at a clean stop.
-    pub(super) fn look_at_active(&mut self, ids: &[PartitionId], out: &mut Effects) {
-        for id in ids.iter().filter(|_| self.has_looks()).collect::<Vec<_>>() {
-            let log = self.table.get(*id).map(|partition| &partition.log);
-            let file = log.and_then(|log| log.file_from(log.active_segment(), &self.disk.files));
-            file.into_iter().for_each(|file| self.look_at(*id, file, out));
+    pub(super) fn look_at_active(
+        &mut self,
+        table: &Table,
+        disk: &mut Disk,
+        ids: &[PartitionId],
+        out: &mut Effects,
+    ) {
+        for id in ids.iter().filter(|_| has_looks(table)).collect::<Vec<_>>() {
+            let log = table.get(*id).map(|partition| &partition.log);
+            let file = log.and_then(|log| log.file_from(log.active_segment(), &disk.files));
+            file.into_iter().for_each(|file| self.look_at(disk, *id, file, out));
         }
     }
 
     /// Handles the end of a look that [`Self::look_at_files`] or [`Self::look_at_active`] began.
-    pub(super) fn look_ended(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
-        self.looks.under_way -= 1;
-        self.looked(id, file, done);
+    pub(super) fn look_ended(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        id: PartitionId,
+        file: &PartitionFile,
+        done: &FileDone,
+    ) {
+        self.under_way -= 1;
+        self.looked(table, disk, id, file, done);
     }
 
     /// Handles the result of a look.
-    pub(super) fn looked(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
-        let Some(partition) = self.table.get(id) else { return };
+    pub(super) fn looked(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        id: PartitionId,
+        file: &PartitionFile,
+        done: &FileDone,
+    ) {
+        let Some(partition) = table.get(id) else { return };
         let PartitionFile { base_offset, path, bytes, .. } = file;
         let (place, path) = ((id, *base_offset), path.display());
         let what = match done {
@@ -145,53 +176,53 @@ impl Partitions {
             | FileDone::ReadFailed { .. }
             | FileDone::Synced { .. } => return,
         };
-        let refuses = self.table.looked(id, *base_offset, what.is_some());
-        let name = self.table.name_of(id);
-        match (what, self.looks.lost.get(&place)) {
+        let refuses = table.looked(id, *base_offset, what.is_some());
+        let name = table.name_of(id);
+        match (what, self.lost.get(&place)) {
             (Some(what), None) => {
                 let consequence = consequence(refuses);
                 error!(target: "damage", "{name}: {what}. {consequence}");
-                self.note_lost(place, LostFile { what, lacks_writes: false });
+                self.note_lost(disk, place, LostFile { what, lacks_writes: false });
             }
             (None, Some(LostFile { lacks_writes: false, .. })) => {
                 info!(target: "damage", "{name}: {path} is no longer lost");
-                self.looks.lost.remove(&place);
+                self.lost.remove(&place);
             }
             (Some(_) | None, Some(_)) | (None, None) => {}
         }
     }
 
-    fn has_looks(&self) -> bool {
-        self.table.config().state_check_max_bytes_per_second > 0 && !self.table.is_empty()
-    }
-
-    fn look_at(&mut self, id: PartitionId, of: PartitionFile, out: &mut Effects) {
-        let (token, path, file) = (self.disk.token(), of.path.clone(), of.file);
+    fn look_at(&mut self, disk: &mut Disk, id: PartitionId, of: PartitionFile, out: &mut Effects) {
+        let (token, path, file) = (disk.token(), of.path.clone(), of.file);
         out.ops.push(FileOp::Look { token, path, file });
-        self.disk.begin(token, Job::Upkeep(UpkeepJob::Look(id, of)), &out.ops);
-        self.looks.under_way += 1;
+        disk.begin(token, Job::Upkeep(UpkeepJob::Look(id, of)), &out.ops);
+        self.under_way += 1;
     }
 
     /// The next file of the round. None at the end of the round, and after visits to many
     /// partitions.
-    fn next_file(&mut self) -> Option<(PartitionId, PartitionFile)> {
-        let after = self.looks.after.take();
-        let rest = self.table.from(after.map(|(id, _)| id));
+    fn next_file(&mut self, table: &Table, disk: &Disk) -> Option<(PartitionId, PartitionFile)> {
+        let after = self.after.take();
+        let rest = table.from(after.map(|(id, _)| id));
         let from = |id: PartitionId| match after {
             Some((last, base_offset)) if last == id => base_offset + 1,
             _ => 0,
         };
         for (id, partition) in rest.take(VISITS_MAX) {
-            if let Some(file) = partition.log.file_from(from(id), &self.disk.files) {
-                self.looks.after = Some((id, file.base_offset));
+            if let Some(file) = partition.log.file_from(from(id), &disk.files) {
+                self.after = Some((id, file.base_offset));
                 return Some((id, file));
             }
-            self.looks.after = Some((id, i64::MAX - 1));
+            self.after = Some((id, i64::MAX - 1));
         }
-        let last = self.table.last();
-        self.looks.after.take_if(|(id, _)| Some(*id) == last);
+        let last = table.last();
+        self.after.take_if(|(id, _)| Some(*id) == last);
         None
     }
+}
+
+fn has_looks(table: &Table) -> bool {
+    table.config().state_check_max_bytes_per_second > 0 && !table.is_empty()
 }
 
 fn consequence(refuses: bool) -> &'static str {

@@ -6,10 +6,15 @@
 //! Bytes in the page cache are read from there. If the disk has other bytes, this shows only once
 //! the cached bytes have been dropped.
 
+use super::disk::Disk;
+use super::effects::Effects;
 use super::jobs::{Job, UpkeepJob};
+use super::layout;
 use super::limits::SUSPECTS_MAX;
 use super::load::report_part;
-use super::{Effects, PartitionId, Partitions, layout};
+use super::looks::Looks;
+use super::partition_id::PartitionId;
+use super::table::Table;
 use muster_storage::{FileDone, FileOp, PartitionFile, Scrub, Suspect};
 use std::collections::VecDeque;
 
@@ -24,39 +29,39 @@ const VISITS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
     /// The time of the pass's next read. The rate of the pass does not limit reads of suspects.
-    pub next_at: i64,
+    next_at: i64,
     /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The scrub
     /// that was begun last continues first.
-    pub begun: Vec<Begun>,
+    begun: Vec<Begun>,
     /// Whether a read is under way.
-    pub is_waiting: bool,
+    is_waiting: bool,
     /// The last segment that the pass has read, and the time when the pass began.
-    pub after: Option<(PartitionId, i64)>,
-    pub began: i64,
+    after: Option<(PartitionId, i64)>,
+    began: i64,
     /// Places that a request or a compaction could not read.
-    pub suspects: VecDeque<(PartitionId, Suspect)>,
-    pub is_stopped: bool,
+    suspects: VecDeque<(PartitionId, Suspect)>,
+    is_stopped: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Begun {
-    pub id: PartitionId,
-    pub scrub: Scrub,
+struct Begun {
+    id: PartitionId,
+    scrub: Scrub,
     /// Whether the scrub reads a suspect: a place that could not be read before. Such a scrub does
     /// not wait for the time of the pass's next read.
-    pub is_urgent: bool,
+    is_urgent: bool,
     /// Whether the file was looked at for the next read, and exists.
-    pub is_there: bool,
+    is_there: bool,
 }
 
 impl Begun {
-    pub(super) fn new(id: PartitionId, scrub: Scrub, is_urgent: bool) -> Self {
+    fn new(id: PartitionId, scrub: Scrub, is_urgent: bool) -> Self {
         Self { id, scrub, is_urgent, is_there: false }
     }
 }
 
 impl Scrubber {
-    pub(super) fn is_urgent(&self) -> bool {
+    fn is_urgent(&self) -> bool {
         !self.suspects.is_empty() || self.begun.last().is_some_and(|begun| begun.is_urgent)
     }
 
@@ -66,140 +71,151 @@ impl Scrubber {
     }
 }
 
-impl Partitions {
+impl Scrubber {
     /// Notes a place that could not be read: it is scrubbed next.
     pub(super) fn suspect(&mut self, id: PartitionId, suspect: Suspect) {
-        let suspects = &mut self.scrubber.suspects;
+        let suspects = &mut self.suspects;
         if suspects.len() < SUSPECTS_MAX && !suspects.contains(&(id, suspect)) {
             suspects.push_back((id, suspect));
         }
     }
 
     /// The time of the next read.
-    pub(super) fn scrub_deadline(&self) -> Option<i64> {
-        let Scrubber { next_at, is_waiting, is_stopped, .. } = self.scrubber;
-        let waits = is_waiting || is_stopped || !self.disk.has_read_budget();
-        if waits || self.scrub_rate() == 0 || self.table.is_empty() {
+    pub(super) fn next_deadline(&self, table: &Table, disk: &Disk) -> Option<i64> {
+        let Self { next_at, is_waiting, is_stopped, .. } = *self;
+        let waits = is_waiting || is_stopped || !disk.has_read_budget();
+        if waits || rate(table) == 0 || table.is_empty() {
             return None;
         }
-        Some(if self.scrubber.is_urgent() { 0 } else { next_at })
+        Some(if self.is_urgent() { 0 } else { next_at })
     }
 
     /// Continues a scrub, if it is time.
-    pub(super) fn scrub(&mut self, now: i64, out: &mut Effects) {
-        if self.scrub_deadline().is_none_or(|at| at > now) {
+    pub(super) fn scrub(
+        &mut self,
+        looks: &Looks,
+        table: &Table,
+        disk: &mut Disk,
+        now: i64,
+        out: &mut Effects,
+    ) {
+        if self.next_deadline(table, disk).is_none_or(|at| at > now) {
             return;
         }
-        while let Some(mut begun) = self.next_scrub(now) {
+        while let Some(mut begun) = self.next_scrub(table, disk, now) {
             // A file that has lost its name cannot be opened.
-            if self.looks.lost.contains_key(&(begun.id, begun.scrub.segment())) {
+            if looks.is_known_lost(begun.id, begun.scrub.segment()) {
                 continue;
             }
-            let Some(partition) = self.table.get(begun.id) else { continue };
-            let file = partition.log.file_from(begun.scrub.segment(), &self.disk.files);
+            let Some(partition) = table.get(begun.id) else { continue };
+            let file = partition.log.file_from(begun.scrub.segment(), &disk.files);
             let Some(file) = file else { continue };
             if file.file.is_none() && !begun.is_there {
-                return self.look_for_scrub(begun, file, out);
+                return self.look_for(disk, begun, file, out);
             }
             begun.is_there = false;
-            let token = self.disk.token();
-            let (files, ops) = (&mut self.disk.files, &mut out.ops);
+            let token = disk.token();
+            let (files, ops) = (&mut disk.files, &mut out.ops);
             let Some(len) = partition.log.scrub_read(&mut begun.scrub, token, files, ops) else {
                 continue;
             };
-            self.disk.begin(token, Job::Upkeep(UpkeepJob::Scrub), ops);
+            disk.begin(token, Job::Upkeep(UpkeepJob::Scrub), ops);
             if !begun.is_urgent {
-                let ms = u64::from(len) * 1_000 / self.scrub_rate().max(1);
-                self.scrubber.next_at = now.saturating_add_unsigned(ms.max(1));
+                let ms = u64::from(len) * 1_000 / rate(table).max(1);
+                self.next_at = now.saturating_add_unsigned(ms.max(1));
             }
-            self.scrubber.begun.push(begun);
-            self.scrubber.is_waiting = true;
+            self.begun.push(begun);
+            self.is_waiting = true;
             return;
         }
     }
 
     /// Continues after the look at a scrub's file. If the look has no result, the file is not
     /// opened.
-    pub(super) fn looked_for_scrub(
+    pub(super) fn looked_for(
         &mut self,
+        looks: &mut Looks,
+        table: &mut Table,
+        disk: &mut Disk,
         id: PartitionId,
         file: &PartitionFile,
         done: &FileDone,
     ) {
-        self.scrubber.is_waiting = false;
-        self.looked(id, file, done);
+        self.is_waiting = false;
+        looks.looked(table, disk, id, file, done);
         if !matches!(done, FileDone::Looked { .. }) {
-            self.scrubber.begun.pop();
-        } else if let Some(begun) = self.scrubber.begun.last_mut() {
+            self.begun.pop();
+        } else if let Some(begun) = self.begun.last_mut() {
             begun.is_there = true;
         }
     }
 
-    /// Handles the end of a read for a scrub. The data is None if the read failed.
-    pub(super) fn scrub_read_done(&mut self, data: Option<&[u8]>) {
-        self.scrubber.is_waiting = false;
-        let Some(Begun { id, scrub, .. }) = self.scrubber.begun.last_mut() else { return };
+    /// Handles the end of a read for a scrub. The data is None if the read failed. Returns whether
+    /// damage was found.
+    pub(super) fn read_done(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        data: Option<&[u8]>,
+    ) -> bool {
+        self.is_waiting = false;
+        let Some(Begun { id, scrub, .. }) = self.begun.last_mut() else { return false };
         let id = *id;
-        if self.table.get(id).is_none() {
-            return;
+        if table.get(id).is_none() {
+            return false;
         }
-        self.disk.counters.scrubbed_bytes += data.map_or(0, <[u8]>::len) as u64;
-        let found = self.table.scrubbed(id, scrub, data);
+        disk.counters.scrubbed_bytes += data.map_or(0, <[u8]>::len) as u64;
+        let found = table.scrubbed(id, scrub, data);
         if found.is_empty() {
-            return;
+            return false;
         }
-        let name = self.table.name_of(id);
+        let name = table.name_of(id);
         found.iter().for_each(|part| report_part(&layout::directory(id), &name, part));
-        self.disk.counters.damage_found += found.len() as u64;
-        self.count_damage();
+        disk.counters.damage_found += found.len() as u64;
+        true
     }
 
     /// The partition that is being read.
     pub(super) fn scrubbed(&self) -> Option<PartitionId> {
-        self.scrubber.begun.last().map(|begun| begun.id)
+        self.begun.last().map(|begun| begun.id)
     }
 
     /// Requests a look at the file that the scrub is about to open, which detects a file that is
     /// gone.
-    fn look_for_scrub(&mut self, begun: Begun, of: PartitionFile, out: &mut Effects) {
-        let (token, path) = (self.disk.token(), of.path.clone());
+    fn look_for(&mut self, disk: &mut Disk, begun: Begun, of: PartitionFile, out: &mut Effects) {
+        let (token, path) = (disk.token(), of.path.clone());
         out.ops.push(FileOp::Look { token, path, file: None });
-        self.disk.begin(token, Job::Upkeep(UpkeepJob::LookForScrub(begun.id, of)), &out.ops);
-        self.scrubber.begun.push(begun);
-        self.scrubber.is_waiting = true;
-    }
-
-    /// The rate in bytes per second; 0 switches scrubbing off.
-    fn scrub_rate(&self) -> u64 {
-        self.table.config().state_check_max_bytes_per_second.max(0).unsigned_abs()
+        disk.begin(token, Job::Upkeep(UpkeepJob::LookForScrub(begun.id, of)), &out.ops);
+        self.begun.push(begun);
+        self.is_waiting = true;
     }
 
     /// The scrub to continue: of a suspect, or of the pass if it is due.
-    fn next_scrub(&mut self, now: i64) -> Option<Begun> {
-        let begun = self.scrubber.begun.pop_if(|begun| begun.is_urgent);
+    fn next_scrub(&mut self, table: &Table, disk: &mut Disk, now: i64) -> Option<Begun> {
+        let begun = self.begun.pop_if(|begun| begun.is_urgent);
         if begun.is_some() {
             return begun;
         }
-        while let Some((id, suspect)) = self.scrubber.suspects.pop_front() {
-            let log = self.table.get(id).map(|partition| &partition.log);
+        while let Some((id, suspect)) = self.suspects.pop_front() {
+            let log = table.get(id).map(|partition| &partition.log);
             if let Some(scrub) = log.and_then(|log| log.scrub_suspect(&suspect)) {
                 return Some(Begun::new(id, scrub, true));
             }
         }
-        if self.scrubber.next_at > now {
+        if self.next_at > now {
             return None;
         }
-        self.scrubber.begun.pop().or_else(|| self.next_of_pass(now))
+        self.begun.pop().or_else(|| self.next_of_pass(table, disk, now))
     }
 
     /// The next segment of the pass. None at the end of the pass, and after visits to many
     /// partitions.
-    fn next_of_pass(&mut self, now: i64) -> Option<Begun> {
-        let after = self.scrubber.after;
+    fn next_of_pass(&mut self, table: &Table, disk: &mut Disk, now: i64) -> Option<Begun> {
+        let after = self.after;
         if after.is_none() {
-            self.scrubber.began = now;
+            self.began = now;
         }
-        let rest = self.table.from(after.map(|(id, _)| id));
+        let rest = table.from(after.map(|(id, _)| id));
         let from = |id: PartitionId| match after {
             Some((last, base_offset)) if last == id => base_offset + 1,
             Some(_) | None => 0,
@@ -207,25 +223,30 @@ impl Partitions {
         let mut visited = None;
         for (id, partition) in rest.take(VISITS_MAX) {
             if let Some((base_offset, scrub)) = partition.log.scrub_from(from(id)) {
-                self.scrubber.after = Some((id, base_offset));
+                self.after = Some((id, base_offset));
                 return Some(Begun::new(id, scrub, false));
             }
             visited = Some((id, i64::MAX - 1));
         }
-        self.scrubber.after = visited;
-        self.scrubber.next_at = now.saturating_add(1);
-        let last = self.table.last();
+        self.after = visited;
+        self.next_at = now.saturating_add(1);
+        let last = table.last();
         let is_last = visited.is_none_or(|(id, _)| Some(id) == last);
         if is_last {
-            self.end_pass(now);
+            self.end_pass(disk, now);
         }
         None
     }
 
-    fn end_pass(&mut self, now: i64) {
-        self.scrubber.after = None;
-        self.disk.counters.scrubs += 1;
-        let rest = REST_MS.max(now - self.scrubber.began);
-        self.scrubber.next_at = now.saturating_add(rest);
+    fn end_pass(&mut self, disk: &mut Disk, now: i64) {
+        self.after = None;
+        disk.counters.scrubs += 1;
+        let rest = REST_MS.max(now - self.began);
+        self.next_at = now.saturating_add(rest);
     }
+}
+
+/// The rate in bytes per second; 0 switches scrubbing off.
+fn rate(table: &Table) -> u64 {
+    table.config().state_check_max_bytes_per_second.max(0).unsigned_abs()
 }

@@ -15,8 +15,8 @@ impl Partitions {
             self.next_sweep,
             self.compactor.next_deadline(),
             self.checkpoint.next_deadline(),
-            self.looks_deadline(),
-            self.scrub_deadline(),
+            self.looks.next_deadline(&self.table),
+            self.scrubber.next_deadline(&self.table, &self.disk),
         ])
     }
 
@@ -32,19 +32,24 @@ impl Partitions {
         }
         self.compact(times, out);
         self.checkpoint(now, out);
-        self.look_at_files(now, out);
-        self.scrub(now, out);
+        self.looks.look_at_files(&self.table, &mut self.disk, now, out);
+        self.scrubber.scrub(&self.looks, &self.table, &mut self.disk, now, out);
     }
 
     /// Handles the end of an operation of the upkeep.
     pub(super) fn upkeep_done(&mut self, job: UpkeepJob, done: FileDone, out: &mut Effects) {
+        let Self { table, disk, looks, scrubber, .. } = self;
         match job {
             UpkeepJob::Compact => self.compaction_done(done),
-            UpkeepJob::Look(id, file) => self.look_ended(id, &file, &done),
-            UpkeepJob::LookForScrub(id, file) => self.looked_for_scrub(id, &file, &done),
+            UpkeepJob::Look(id, file) => looks.look_ended(table, disk, id, &file, &done),
+            UpkeepJob::LookForScrub(id, file) => {
+                scrubber.looked_for(looks, table, disk, id, &file, &done);
+            }
             UpkeepJob::Scrub => {
-                let data = self.disk.data_of(done, self.scrubbed(), out);
-                self.scrub_read_done(data.as_deref());
+                let data = disk.data_of(done, scrubber.scrubbed(), out);
+                if scrubber.read_done(table, disk, data.as_deref()) {
+                    self.count_damage();
+                }
             }
             UpkeepJob::Checkpoint => {
                 let has_space = !matches!(done, FileDone::NoSpace { .. });
@@ -65,7 +70,7 @@ impl Partitions {
         let after = self.synced_until;
         let synced = self.table.sync_after(after, SYNCS_AT_ONCE, &mut self.disk, out);
         self.synced_until = synced.last().copied().or(after);
-        self.look_at_active(&synced, out);
+        self.looks.look_at_active(&self.table, &mut self.disk, &synced, out);
         if self.disk.is_quiet() {
             let is_behind =
                 |(_, it): (_, &Partition)| !it.has_lost_writes && it.log.is_sync_behind();

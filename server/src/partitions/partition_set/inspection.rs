@@ -4,6 +4,8 @@ use super::Partitions;
 use crate::cluster::{OfflineList, Topic};
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::partitions::counters::PartitionGauges;
+#[cfg(test)]
+use crate::partitions::effects::Effects;
 use crate::partitions::layout;
 use crate::partitions::limits::READ_BYTES_IN_FLIGHT_MAX;
 use crate::partitions::locate::Missing;
@@ -161,7 +163,7 @@ impl Partitions {
                 .log
                 .segments()
                 .filter(|base_offset| segment.ends_with(segment_file_name(*base_offset)));
-            served.any(|base_offset| !self.is_known_lost(id, base_offset))
+            served.any(|base_offset| !self.looks.is_known_lost(id, base_offset))
         })
     }
 
@@ -190,6 +192,11 @@ impl Partitions {
         gauges.set(Limit::ReadBytes, self.reading_bytes(), READ_BYTES_IN_FLIGHT_MAX);
         gauges.set(Limit::Producers, io.producers.total(), io.producers_max);
         self.reads.add_limits(gauges);
+    }
+
+    /// A description of the lost files: their number, and the first of them.
+    pub(crate) fn files_trouble(&self) -> Option<String> {
+        self.looks.trouble(&self.table)
     }
 
     /// Whether a request is a fetch that waits for records, and its deadline has not passed.
@@ -222,5 +229,13 @@ impl Partitions {
     ) -> Option<u64> {
         let partition = self.table.get(id)?;
         partition.available(partition.behind_damage(offset), reads_committed)
+    }
+}
+
+/// For tests.
+#[cfg(test)]
+impl Partitions {
+    pub(crate) fn scrub(&mut self, now: i64, out: &mut Effects) {
+        self.scrubber.scrub(&self.looks, &self.table, &mut self.disk, now, out);
     }
 }

@@ -194,7 +194,7 @@ impl Partitions {
     fn lost(&mut self, lost: Lost, out: &mut Effects) {
         let Lost { id, segment, reason, is_first, waiting } = lost;
         let file = LostFile { what: reason.clone(), lacks_writes: true };
-        let is_new = self.note_lost((id, segment), file);
+        let is_new = self.looks.note_lost(&mut self.disk, (id, segment), file);
         if is_first || is_new {
             let consequence = "Produces are refused until the next start, which needs the file";
             error!(target: "damage", "{}: {reason}. {consequence}", self.table.name_of(id));
@@ -235,7 +235,7 @@ impl Partitions {
             Some(Job::Read(job)) => {
                 let data = self.disk.data_of(done, self.reads.read_by(&job), out);
                 let suspect = self.reads.job_done(&self.table, &mut self.disk, job, data, out);
-                suspect.into_iter().for_each(|(id, suspect)| self.suspect(id, suspect));
+                suspect.into_iter().for_each(|(id, suspect)| self.scrubber.suspect(id, suspect));
             }
             Some(Job::Upkeep(job)) => self.upkeep_done(job, done, out),
             Some(Job::Flush(id, end)) => {
