@@ -5,11 +5,13 @@
 //! A new file is written beside the old one: some entries at a time, then the header. Then it is
 //! renamed; until then the old file stays valid. A full disk ends the attempt, not the server.
 
+use super::disk::Disk;
+use super::effects::Effects;
 use super::jobs::{Job, UpkeepJob};
+use super::layout;
 use super::limits::POINTS_OF_A_WRITE;
 use super::partition_id::PartitionId;
-use super::partition_set::Partitions;
-use super::{Effects, layout};
+use super::table::Table;
 use muster_storage::limits::BLOCK_BYTES_MAX;
 use muster_storage::partition_log::{
     RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RecoveryPointsWriter,
@@ -72,84 +74,90 @@ impl Checkpoint {
     }
 }
 
-impl Partitions {
+impl Checkpoint {
     /// Begins a file if one is due.
-    pub(super) fn checkpoint(&mut self, now: i64, out: &mut Effects) {
-        if self.checkpoint.next_deadline().is_none_or(|at| at > now) {
+    pub(super) fn run(&mut self, table: &mut Table, disk: &mut Disk, now: i64, out: &mut Effects) {
+        if self.next_deadline().is_none_or(|at| at > now) {
             return;
         }
-        self.checkpoint.next = now.saturating_add(INTERVAL_MS);
-        self.begin_checkpoint(out);
+        self.next = now.saturating_add(INTERVAL_MS);
+        self.begin(table, disk, out);
     }
 
     /// Begins the last file of a clean stop, if there is something new to record.
-    pub(super) fn last_checkpoint(&mut self, out: &mut Effects) {
-        if self.checkpoint.next_deadline().is_some() {
-            self.begin_checkpoint(out);
+    pub(super) fn run_last(&mut self, table: &mut Table, disk: &mut Disk, out: &mut Effects) {
+        if self.next_deadline().is_some() {
+            self.begin(table, disk, out);
         }
     }
 
-    fn begin_checkpoint(&mut self, out: &mut Effects) {
-        self.checkpoint.is_due = false;
+    fn begin(&mut self, table: &mut Table, disk: &mut Disk, out: &mut Effects) {
+        self.is_due = false;
         let at = RECOVERY_POINTS_BODY_AT as u64;
-        self.checkpoint.writing = Some(Writing { at, ..Writing::default() });
-        let [_, aside] = layout::recovery_points(self.table.identity().shard);
+        self.writing = Some(Writing { at, ..Writing::default() });
+        let [_, aside] = layout::recovery_points(table.identity().shard);
         out.ops.push(FileOp::RemoveFile { path: aside });
-        self.checkpoint_on(out);
+        self.write_on(table, disk, out);
     }
 
     /// Continues after a write of the file. `has_space` is false if the disk was full.
-    pub(super) fn checkpoint_written(&mut self, has_space: bool, out: &mut Effects) {
-        let Some(writing) = &self.checkpoint.writing else { return };
+    pub(super) fn written(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        has_space: bool,
+        out: &mut Effects,
+    ) {
+        let Some(writing) = &self.writing else { return };
         if has_space && writing.next != Next::Name {
-            return self.checkpoint_on(out);
+            return self.write_on(table, disk, out);
         }
-        self.checkpoint.writing = None;
-        self.disk.files.close(FILE, &mut out.ops);
-        let [path, aside] = layout::recovery_points(self.table.identity().shard);
+        self.writing = None;
+        disk.files.close(FILE, &mut out.ops);
+        let [path, aside] = layout::recovery_points(table.identity().shard);
         out.ops.push(if has_space {
             FileOp::Rename { token: None, from: aside, to: path }
         } else {
             warn!("no space left for {}: the old file stays", path.display());
             FileOp::RemoveFile { path: aside }
         });
-        self.table.points_stored(has_space);
+        table.points_stored(has_space);
     }
 
     /// Writes the next entries, or the header after the last ones.
-    fn checkpoint_on(&mut self, out: &mut Effects) {
-        let Some(mut writing) = self.checkpoint.writing.take() else { return };
+    fn write_on(&mut self, table: &mut Table, disk: &mut Disk, out: &mut Effects) {
+        let Some(mut writing) = self.writing.take() else { return };
         let entries = match writing.next {
-            Next::Entries => self.next_entries(&mut writing),
+            Next::Entries => next_entries(table, &mut writing),
             Next::Header | Next::Name => None,
         };
         let (offset, data) = entries.unwrap_or_else(|| {
             writing.next = Next::Name;
             (0, writing.writer.header())
         });
-        let [_, aside] = layout::recovery_points(self.table.identity().shard);
-        let (token, ops) = (self.disk.token(), &mut out.ops);
-        let file = self.disk.files.open(FILE, OpenMode::ASIDE, || aside, ops);
+        let [_, aside] = layout::recovery_points(table.identity().shard);
+        let (token, ops) = (disk.token(), &mut out.ops);
+        let file = disk.files.open(FILE, OpenMode::ASIDE, || aside, ops);
         ops.push(FileOp::Write { token, file, offset, data });
-        self.disk.begin(token, Job::Upkeep(UpkeepJob::Checkpoint), ops);
-        self.checkpoint.writing = Some(writing);
+        disk.begin(token, Job::Upkeep(UpkeepJob::Checkpoint), ops);
+        self.writing = Some(writing);
     }
+}
 
-    /// The next entries and their offset; None if no entry is left.
-    fn next_entries(&mut self, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
-        let (mut data, from) = (Vec::new(), writing.after);
-        for (id, point) in self.table.points_after(from).take(POINTS_OF_A_WRITE) {
-            writing.after = Some(id);
-            writing.writer.push(id.topic, id.index, &point, &mut data);
-        }
-        self.table.points_written(from, writing.after);
-        let (at, len) = (writing.at, data.len());
-        if len < POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES {
-            // A write that is not full is the last one. It ends within a block, so it is padded.
-            writing.next = Next::Header;
-            data.resize(len.next_multiple_of(BLOCK_BYTES_MAX as usize), 0);
-        }
-        writing.at += len as u64;
-        (len > 0).then_some((at, data))
+/// The next entries and their offset; None if no entry is left.
+fn next_entries(table: &mut Table, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
+    let (mut data, from) = (Vec::new(), writing.after);
+    for (id, point) in table.points_after(from).take(POINTS_OF_A_WRITE) {
+        writing.after = Some(id);
+        writing.writer.push(id.topic, id.index, &point, &mut data);
     }
+    table.points_written(from, writing.after);
+    let (at, len) = (writing.at, data.len());
+    if len < POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES {
+        // A write that is not full is the last one. It ends within a block, so it is padded.
+        writing.next = Next::Header;
+        data.resize(len.next_multiple_of(BLOCK_BYTES_MAX as usize), 0);
+    }
+    writing.at += len as u64;
+    (len > 0).then_some((at, data))
 }

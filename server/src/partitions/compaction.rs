@@ -1,10 +1,15 @@
 //! Compaction of the partitions of topics with `cleanup.policy=compact`: one partition at a time,
 //! the dirtiest first, in slices between requests (Kafka's `LogCleanerManager`).
 
+use super::checkpoint::Checkpoint;
+use super::disk::Disk;
 use super::durably_stable::DurablyStable;
+use super::effects::Effects;
+use super::happened::Happened;
 use super::jobs::{Job, UpkeepJob};
 use super::partition::Partition;
-use super::{Effects, PartitionId, Partitions};
+use super::partition_id::PartitionId;
+use super::table::Table;
 use crate::clock::Times;
 use crate::config::{TopicConfig, topic_compaction};
 use muster_codec::Wall;
@@ -12,7 +17,7 @@ use muster_storage::limits::COMPACTION_SLICE_BYTES;
 use muster_storage::partition_log::{
     Cleanable, Compacted, Compaction, CompactionEnd, CompactionRules, Slice,
 };
-use muster_storage::{CompactionConfig, FileDone, Pace};
+use muster_storage::{CompactionConfig, FileDone, Pace, Suspect};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, error, warn};
 
@@ -52,6 +57,15 @@ struct Running {
     began: i64,
 }
 
+/// The trouble that a slice of a compaction met.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The file of the new segment is lost.
+    Lost(Happened),
+    /// A place cannot be read.
+    Unreadable(PartitionId, Suspect),
+}
+
 impl Compactor {
     /// The durably stable offset of a partition ([`DurablyStable`]), and its last stable offset.
     fn durably_stable(&mut self, id: PartitionId, partition: &Partition) -> (i64, i64) {
@@ -78,100 +92,112 @@ impl Compactor {
     }
 }
 
-impl Partitions {
-    /// Prevents further slices, and further reads of a scrub, because the server stops.
-    pub(crate) fn stop_upkeep(&mut self) {
-        self.compactor.is_stopped = true;
-        self.scrubber.stop();
+impl Compactor {
+    /// Prevents further slices, because the server stops.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
     }
 
     /// Performs a slice if one is due, or begins a pass.
-    pub(super) fn compact(&mut self, times: Times, out: &mut Effects) {
+    pub(super) fn compact(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        checkpoint: &mut Checkpoint,
+        times: Times,
+        out: &mut Effects,
+    ) -> Option<Trouble> {
         let Times { now, .. } = times;
-        if self.compactor.next_deadline().is_none_or(|at| at > now) {
-            return;
+        if self.next_deadline().is_none_or(|at| at > now) {
+            return None;
         }
-        if self.compactor.running.is_none() && !self.begin_if_due(times, out) {
-            return;
+        if self.running.is_none() && !self.begin_if_due(table, disk, checkpoint, times, out) {
+            return None;
         }
-        let grown = self.disk.counters.appended_bytes;
-        if self.compactor.pace.allows(now, grown) {
-            self.compactor.pace.sliced(now, grown);
-            self.compact_slice(now, out);
+        let grown = disk.counters.appended_bytes;
+        if self.pace.allows(now, grown) {
+            self.pace.sliced(now, grown);
+            return self.compact_slice(table, disk, now, out);
         }
+        None
     }
 
     /// Continues after an operation of the pass.
-    pub(super) fn compaction_done(&mut self, done: FileDone) {
-        if let Some(running) = &mut self.compactor.running {
+    pub(super) fn done(&mut self, done: FileDone) {
+        if let Some(running) = &mut self.running {
             running.is_waiting = false;
             running.compaction.done(done);
         }
     }
 
-    fn compact_slice(&mut self, now: i64, out: &mut Effects) {
-        let Some(mut running) = self.compactor.running.take() else { return };
-        if self.table.get(running.id).is_none() {
-            return;
-        }
-        let token = self.disk.token();
+    fn compact_slice(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        now: i64,
+        out: &mut Effects,
+    ) -> Option<Trouble> {
+        let mut running = self.running.take()?;
+        table.get(running.id)?;
+        let token = disk.token();
         let Running { id, compaction, .. } = &mut running;
-        let slice = self.table.compact(*id, compaction, token, &mut self.disk, out);
-        let Some(slice) = slice else { return };
-        match slice {
+        let slice = table.compact(*id, compaction, token, disk, out);
+        match slice? {
             Slice::Pause => {
                 let overrun = running.compaction.overrun();
-                self.compactor.pace.pay(now, overrun, SLICE_BYTES_PER_SECOND);
+                self.pace.pay(now, overrun, SLICE_BYTES_PER_SECOND);
             }
             Slice::Wait { bytes } => {
-                self.disk.begin(token, Job::Upkeep(UpkeepJob::Compact), &out.ops);
+                disk.begin(token, Job::Upkeep(UpkeepJob::Compact), &out.ops);
                 running.is_waiting = true;
                 let rate = running.config.io_bytes_per_second;
-                self.compactor.pace.pay(now, bytes, rate);
+                self.pace.pay(now, bytes, rate);
             }
-            Slice::End(end) => return self.compaction_ended(now, &running, end, out),
+            Slice::End(end) => return self.ended(table, disk, now, &running, end),
         }
-        self.compactor.running = Some(running);
+        self.running = Some(running);
+        None
     }
 
-    fn compaction_ended(
+    fn ended(
         &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
         now: i64,
         running: &Running,
         end: CompactionEnd,
-        out: &mut Effects,
-    ) {
+    ) -> Option<Trouble> {
         let backed_off = now.saturating_add(running.config.backoff_ms.max(1));
-        let name = self.table.name_of(running.id);
+        let name = table.name_of(running.id);
         match end {
             CompactionEnd::Done(compacted) => {
                 let Compacted { bytes_before, bytes_after, .. } = compacted;
                 debug!("{name} was compacted from {bytes_before} bytes to {bytes_after}");
-                self.count_compaction(&compacted, now - running.began);
-                self.compactor.resting.remove(&running.id);
-                self.compactor.is_disk_full = false;
+                count(disk, &compacted, now - running.began);
+                self.resting.remove(&running.id);
+                self.is_disk_full = false;
                 // Another partition may be due.
-                self.compactor.check_at = now;
+                self.check_at = now;
             }
-            CompactionEnd::Overtaken => self.compactor.check_at = now,
+            CompactionEnd::Overtaken => self.check_at = now,
             CompactionEnd::NoSpace => {
-                if !std::mem::replace(&mut self.compactor.is_disk_full, true) {
+                if !std::mem::replace(&mut self.is_disk_full, true) {
                     warn!("the disk is full: {name} is not compacted now; will retry later");
                 }
-                self.compactor.check_at = backed_off;
+                self.check_at = backed_off;
             }
             CompactionEnd::Gone { reason } => {
-                if self.compactor.resting.insert(running.id, backed_off).is_none() {
+                if self.resting.insert(running.id, backed_off).is_none() {
                     warn!("{name} is not compacted now: {reason}. Will retry later");
                 }
                 // Another partition may be due.
-                self.compactor.check_at = now;
+                self.check_at = now;
             }
             CompactionEnd::Lost { reason } => {
                 // The lost file is one of the compaction: no appended record is known to be lost.
-                let happened = self.table.lost_active(running.id, &reason, &mut self.disk);
-                self.happened(happened, out);
-                self.compactor.check_at = backed_off;
+                let happened = table.lost_active(running.id, &reason, disk);
+                self.check_at = backed_off;
+                return Some(Trouble::Lost(happened));
             }
             CompactionEnd::Damaged { suspect, reason } => {
                 error!(
@@ -179,49 +205,48 @@ impl Partitions {
                      offset {} cannot be compacted: {reason}",
                     suspect.segment
                 );
-                self.compactor.damaged.insert(running.id);
-                self.scrubber.suspect(running.id, suspect);
-                self.compactor.check_at = backed_off;
+                self.damaged.insert(running.id);
+                self.check_at = backed_off;
+                return Some(Trouble::Unreadable(running.id, suspect));
             }
         }
-    }
-
-    fn count_compaction(&mut self, compacted: &Compacted, took_ms: i64) {
-        let counters = &mut self.disk.counters;
-        counters.compactions += 1;
-        counters.compaction_read_bytes += compacted.bytes_read;
-        counters.compaction_written_bytes += compacted.bytes_written;
-        counters.last_compaction_ms = took_ms.max(0).unsigned_abs();
+        None
     }
 
     /// Begins a pass over the dirtiest partition that is due, if there is one.
-    fn begin_if_due(&mut self, times: Times, out: &mut Effects) -> bool {
-        let backoff_ms = self.table.config().log_cleaner_backoff_ms.max(1);
-        self.compactor.check_at = times.now.saturating_add(backoff_ms);
+    fn begin_if_due(
+        &mut self,
+        table: &mut Table,
+        disk: &mut Disk,
+        checkpoint: &mut Checkpoint,
+        times: Times,
+        out: &mut Effects,
+    ) -> bool {
+        let backoff_ms = table.config().log_cleaner_backoff_ms.max(1);
+        self.check_at = times.now.saturating_add(backoff_ms);
         // A pass needs space before it frees any.
-        if !self.table.config().log_cleaner_enable || self.is_disk_short() {
+        if !table.config().log_cleaner_enable || table.identity().space.is_short() {
             return false;
         }
         let wall = times.expiry().0;
         let mut best: Option<(PartitionId, Cleanable)> = None;
         let (mut is_point_late, mut unsynced) = (false, None);
-        self.compactor.are_any = false;
-        let Self { table, compactor, .. } = self;
-        compactor.resting.retain(|id, _| table.get(*id).is_some());
-        compactor.stable.retain(|id, _| table.get(*id).is_some());
+        self.are_any = false;
+        self.resting.retain(|id, _| table.get(*id).is_some());
+        self.stable.retain(|id, _| table.get(*id).is_some());
         for (id, partition) in table.all() {
-            let is_left_out = partition.has_lost_writes || compactor.damaged.contains(&id);
+            let is_left_out = partition.has_lost_writes || self.damaged.contains(&id);
             if !partition.config.cleanup_policy.compact || is_left_out {
                 continue;
             }
-            compactor.are_any = true;
-            let rests = compactor.resting.get(&id).is_some_and(|until| *until > times.now);
+            self.are_any = true;
+            let rests = self.resting.get(&id).is_some_and(|until| *until > times.now);
             if rests || partition.is_lost {
                 continue;
             }
             is_point_late |= partition.log.is_point_late();
             let config = topic_compaction(table.config(), &partition.config, table.placement());
-            let (reached, stable) = compactor.durably_stable(id, partition);
+            let (reached, stable) = self.durably_stable(id, partition);
             let Some(cleanable) = partition.due(reached, wall, &config) else {
                 // The partition would be due if the markers of the last transactions were on stable
                 // storage.
@@ -235,28 +260,40 @@ impl Partitions {
             }
         }
         if is_point_late {
-            self.checkpoint.hurry(times.now);
+            checkpoint.hurry(times.now);
         }
         if let Some(id) = unsynced
-            && self.table.get(id).is_some_and(Partition::may_be_unsynced)
+            && table.get(id).is_some_and(Partition::may_be_unsynced)
         {
-            self.table.sync(id, &mut self.disk, out);
+            table.sync(id, disk, out);
         }
-        best.is_some_and(|(id, cleanable)| self.begin_compaction(id, &cleanable, times))
+        best.is_some_and(|(id, cleanable)| self.begin(table, id, &cleanable, times))
     }
 
-    fn begin_compaction(&mut self, id: PartitionId, cleanable: &Cleanable, times: Times) -> bool {
-        let Some(partition) = self.table.get(id) else { return false };
-        let config =
-            topic_compaction(self.table.config(), &partition.config, self.table.placement());
-        let rules =
-            partition.compaction_rules(self.table.identity().secret, &config, times.expiry());
+    fn begin(
+        &mut self,
+        table: &Table,
+        id: PartitionId,
+        cleanable: &Cleanable,
+        times: Times,
+    ) -> bool {
+        let Some(partition) = table.get(id) else { return false };
+        let config = topic_compaction(table.config(), &partition.config, table.placement());
+        let rules = partition.compaction_rules(table.identity().secret, &config, times.expiry());
         let compaction = partition.log.begin_compaction(cleanable, rules);
         let began = times.now;
         let running = Running { id, compaction, config, is_waiting: false, began };
-        self.compactor.running = Some(running);
+        self.running = Some(running);
         true
     }
+}
+
+fn count(disk: &mut Disk, compacted: &Compacted, took_ms: i64) {
+    let counters = &mut disk.counters;
+    counters.compactions += 1;
+    counters.compaction_read_bytes += compacted.bytes_read;
+    counters.compaction_written_bytes += compacted.bytes_written;
+    counters.last_compaction_ms = took_ms.max(0).unsigned_abs();
 }
 
 impl Partition {

@@ -67,8 +67,8 @@ mod reads;
 mod rounds;
 mod scrub;
 mod table;
-mod timers;
 mod transactions;
+mod upkeep;
 
 pub(crate) use batch::is_transactional;
 #[cfg(test)]

@@ -5,6 +5,8 @@ use crate::cluster::{OfflineList, Topic};
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::partitions::counters::PartitionGauges;
 #[cfg(test)]
+use crate::partitions::disk::Disk;
+#[cfg(test)]
 use crate::partitions::effects::Effects;
 use crate::partitions::layout;
 use crate::partitions::limits::READ_BYTES_IN_FLIGHT_MAX;
@@ -12,6 +14,10 @@ use crate::partitions::locate::Missing;
 use crate::partitions::partition::{Bounds, Partition};
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::rounds::open_by_slot;
+#[cfg(test)]
+use crate::partitions::table::Table;
+#[cfg(test)]
+use crate::partitions::upkeep::Upkeep;
 use muster_coordinator::RequestId;
 use muster_counters::Copies;
 use muster_storage::partition_log::segment_file_name;
@@ -64,11 +70,6 @@ impl Partitions {
     /// The approximate size of the parked fetches.
     pub fn waiting_bytes(&self) -> usize {
         self.reads.waiting_bytes()
-    }
-
-    /// Whether no operation on files is under way.
-    pub fn is_quiet(&self) -> bool {
-        self.disk.is_quiet()
     }
 
     /// The directories of all partitions, whether or not they exist.
@@ -126,7 +127,7 @@ impl Partitions {
             waiting_fetches: self.waiting_fetches() as u64,
             reading_bytes: self.reading_bytes() as u64,
             held_parts: self.holds() as u64,
-            lost_files: self.looks.lost() as u64,
+            lost_files: self.upkeep.lost_files() as u64,
         };
         vec![Box::new(self.disk.counters), Box::new(gauges)]
     }
@@ -144,7 +145,7 @@ impl Partitions {
 
     /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
     pub(crate) fn damaged_parts(&self) -> usize {
-        self.damaged_parts
+        self.upkeep.damaged_parts()
     }
 
     /// Whether a byte of a segment is in a damaged part: for checks.
@@ -163,7 +164,7 @@ impl Partitions {
                 .log
                 .segments()
                 .filter(|base_offset| segment.ends_with(segment_file_name(*base_offset)));
-            served.any(|base_offset| !self.looks.is_known_lost(id, base_offset))
+            served.any(|base_offset| !self.upkeep.is_known_lost(id, base_offset))
         })
     }
 
@@ -173,11 +174,6 @@ impl Partitions {
         let id = layout::parse_directory(directory.file_name()?.to_str()?)?;
         let partition = self.table.get(id)?;
         (directory == layout::directory(id)).then_some((id, partition))
-    }
-
-    pub(crate) fn count_damage(&mut self) {
-        let parts = self.table.all().map(|(_, it)| it.log.damaged().count());
-        self.damaged_parts = parts.sum();
     }
 
     /// Whether batches are refused because the disk has too little free space.
@@ -196,7 +192,7 @@ impl Partitions {
 
     /// A description of the lost files: their number, and the first of them.
     pub(crate) fn files_trouble(&self) -> Option<String> {
-        self.looks.trouble(&self.table)
+        self.upkeep.files_trouble(&self.table)
     }
 
     /// Whether a request is a fetch that waits for records, and its deadline has not passed.
@@ -235,7 +231,39 @@ impl Partitions {
 /// For tests.
 #[cfg(test)]
 impl Partitions {
+    pub(in crate::partitions) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    pub(in crate::partitions) fn disk_mut(&mut self) -> &mut Disk {
+        &mut self.disk
+    }
+
+    pub(in crate::partitions) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(in crate::partitions) fn table_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+
+    pub(in crate::partitions) fn upkeep(&self) -> &Upkeep {
+        &self.upkeep
+    }
+
+    pub(in crate::partitions) fn upkeep_mut(&mut self) -> &mut Upkeep {
+        &mut self.upkeep
+    }
+
+    pub(crate) fn last_checkpoint(&mut self, out: &mut Effects) {
+        self.upkeep.last_checkpoint(&mut self.table, &mut self.disk, out);
+    }
+
     pub(crate) fn scrub(&mut self, now: i64, out: &mut Effects) {
-        self.scrubber.scrub(&self.looks, &self.table, &mut self.disk, now, out);
+        self.upkeep.scrub(&self.table, &mut self.disk, now, out);
+    }
+
+    pub(crate) fn waiting_lookups(&self) -> usize {
+        self.reads.waiting_lookups()
     }
 }

@@ -4,23 +4,20 @@
 mod inspection;
 mod requests;
 
-use super::Effects;
-use super::checkpoint::Checkpoint;
-use super::compaction::Compactor;
 use super::disk::Disk;
+use super::effects::Effects;
 use super::happened::{Happened, Lost, Waiter};
 use super::identity::Identity;
 use super::jobs::Job;
 use super::load;
-use super::looks::{Looks, LostFile};
 use super::partition::Bounds;
 use super::partition_id::PartitionId;
 use super::produces::Produces;
 use super::reads::Reads;
 use super::rounds::Rounds;
-use super::scrub::Scrubber;
 use super::table::Table;
-use crate::clock::Times;
+use super::upkeep::Upkeep;
+use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, effective};
 use crate::topics::InternalTopic;
@@ -34,21 +31,12 @@ use tracing::error;
 /// All partitions of user topics that one shard leads.
 #[derive(Debug)]
 pub struct Partitions {
-    pub(super) table: Table,
-    pub(super) disk: Disk,
+    table: Table,
+    disk: Disk,
     produces: Produces,
     rounds: Rounds,
-    pub(super) reads: Reads,
-    /// The number of parts of partitions that cannot be read and have not been dropped.
-    pub(super) damaged_parts: usize,
-    /// The time of the next check of retention and idle producers.
-    pub(super) next_sweep: Option<i64>,
-    pub(super) checkpoint: Checkpoint,
-    pub(super) compactor: Compactor,
-    pub(super) looks: Looks,
-    pub(super) scrubber: Scrubber,
-    /// The last partition that a clean stop has synced.
-    pub(super) synced_until: Option<PartitionId>,
+    reads: Reads,
+    upkeep: Upkeep,
 }
 
 impl Partitions {
@@ -62,13 +50,7 @@ impl Partitions {
             produces,
             rounds: Rounds::default(),
             reads,
-            damaged_parts: 0,
-            next_sweep: None,
-            checkpoint: Checkpoint::default(),
-            compactor: Compactor::default(),
-            looks: Looks::default(),
-            scrubber: Scrubber::default(),
-            synced_until: None,
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -98,7 +80,7 @@ impl Partitions {
         let points = load::recovery_points(data)?;
         for topic in image.topics() {
             let config = effective(self.table.config(), image, &topic.name);
-            self.compactor.configured(&config);
+            self.upkeep.configured(&config);
             for id in self.table.led(topic) {
                 let point = points.get(&id).copied();
                 let is_there = point.is_some() || there.contains(&id);
@@ -116,8 +98,8 @@ impl Partitions {
         }
         load::clear(gone, image, times.wall.0, out);
         self.table.set_image(image);
-        self.count_damage();
-        self.schedule_sweep(times.now);
+        self.upkeep.count_damage(&self.table);
+        self.upkeep.schedule_sweep(&self.table, times.now);
         Ok(())
     }
 
@@ -146,14 +128,12 @@ impl Partitions {
                 self.topic_changed(times.wall, topic, out);
             }
         }
-        if self.next_sweep.is_none() || self.table.is_empty() {
-            self.schedule_sweep(times.now);
-        }
+        self.upkeep.table_changed(&self.table, times.now);
     }
 
     fn topic_changed(&mut self, wall: Wall, topic: &Topic, out: &mut Effects) {
         let config = effective(self.table.config(), self.table.image(), &topic.name);
-        self.compactor.configured(&config);
+        self.upkeep.configured(&config);
         self.table.topic_changed(topic, &config, wall, &mut self.disk, out);
     }
 
@@ -165,7 +145,7 @@ impl Partitions {
     }
 
     /// Reports a change of the table to the parts with requests that may wait for it.
-    pub(super) fn happened(&mut self, happened: Happened, out: &mut Effects) {
+    fn happened(&mut self, happened: Happened, out: &mut Effects) {
         match happened {
             Happened::Nothing => {}
             Happened::Written { id, done, grown } => {
@@ -173,16 +153,17 @@ impl Partitions {
                 self.reads.grown(&self.table, &mut self.disk, id, grown, out);
             }
             Happened::Synced { done } => {
-                self.checkpoint.advanced();
+                self.upkeep.advanced();
                 self.answer(done, out);
             }
             Happened::Grown { id, grown } => {
-                self.reads.wake(&self.table, &mut self.disk, id, grown, out)
+                self.reads.wake(&self.table, &mut self.disk, id, grown, out);
             }
-            Happened::Trimmed => self.checkpoint.advanced(),
+            // The recovery points contain the log start, too.
+            Happened::Trimmed => self.upkeep.advanced(),
             Happened::Lost(lost) => self.lost(lost, out),
             Happened::Removed { id, done } => {
-                self.looks.forget(id);
+                self.upkeep.removed(id);
                 self.rounds.sync_ended(id);
                 self.answer(done, out);
                 self.reads.removed(&self.table, &mut self.disk, id, out);
@@ -192,9 +173,8 @@ impl Partitions {
 
     /// Handles a write or a sync of a partition that found no file.
     fn lost(&mut self, lost: Lost, out: &mut Effects) {
-        let Lost { id, segment, reason, is_first, waiting } = lost;
-        let file = LostFile { what: reason.clone(), lacks_writes: true };
-        let is_new = self.looks.note_lost(&mut self.disk, (id, segment), file);
+        let is_new = self.upkeep.lost(&mut self.disk, &lost);
+        let Lost { id, reason, is_first, waiting, .. } = lost;
         if is_first || is_new {
             let consequence = "Produces are refused until the next start, which needs the file";
             error!(target: "damage", "{}: {reason}. {consequence}", self.table.name_of(id));
@@ -235,9 +215,11 @@ impl Partitions {
             Some(Job::Read(job)) => {
                 let data = self.disk.data_of(done, self.reads.read_by(&job), out);
                 let suspect = self.reads.job_done(&self.table, &mut self.disk, job, data, out);
-                suspect.into_iter().for_each(|(id, suspect)| self.scrubber.suspect(id, suspect));
+                suspect.into_iter().for_each(|suspect| self.upkeep.suspect(suspect));
             }
-            Some(Job::Upkeep(job)) => self.upkeep_done(job, done, out),
+            Some(Job::Upkeep(job)) => {
+                self.upkeep.job_done(&mut self.table, &mut self.disk, job, done, out);
+            }
             Some(Job::Flush(id, end)) => {
                 self.rounds.sync_ended(id);
                 let happened = match done {
@@ -265,7 +247,7 @@ impl Partitions {
         self.happened(happened, out);
         match done {
             FileDone::Written { buffer, .. } => self.disk.recycle(buffer),
-            FileDone::Synced { .. } => self.checkpoint.advanced(),
+            FileDone::Synced { .. } => self.upkeep.advanced(),
             FileDone::NoSpace { .. }
             | FileDone::Lost { .. }
             | FileDone::Renamed { .. }
@@ -278,6 +260,40 @@ impl Partitions {
     /// Forgets the fetches and look-ups of a closed connection. Its writes continue.
     pub fn connection_closed(&mut self, connection: u64) {
         self.reads.connection_closed(connection);
+    }
+
+    /// The time at which [`Self::expire`] has something to do, in milliseconds since the epoch.
+    pub fn next_deadline(&self) -> Option<i64> {
+        earliest([self.reads.next_deadline(), self.upkeep.next_deadline(&self.table, &self.disk)])
+    }
+
+    /// Answers fetches whose deadline has passed, checks retention and idle producers, compacts
+    /// partitions, and writes recovery points. A call that comes too early does no harm.
+    pub fn expire(&mut self, times: Times, out: &mut Effects) {
+        let (table, disk) = (&mut self.table, &mut self.disk);
+        self.reads.expire(table, disk, times.now, out);
+        self.upkeep.sweep(table, disk, times, out);
+        let happened = self.upkeep.compact(table, disk, times, out);
+        self.happened(happened, out);
+        self.upkeep.run(&mut self.table, &mut self.disk, times.now, out);
+    }
+
+    /// A step of a clean stop, during which nothing more is written: syncs some partitions, and
+    /// writes the recovery points when all are synced. The caller calls again when these operations
+    /// are done. Returns false if nothing is left.
+    pub fn sync_next(&mut self, out: &mut Effects) -> bool {
+        self.upkeep.sync_next(&mut self.table, &mut self.disk, out)
+    }
+
+    /// Prevents further slices of compactions, and further reads of a scrub, because the server
+    /// stops.
+    pub(crate) fn stop_upkeep(&mut self) {
+        self.upkeep.stop();
+    }
+
+    /// Whether no operation on files is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.disk.is_quiet()
     }
 
     /// Hides these partitions from clients until the shard's log is flushed up to a position.

@@ -53,7 +53,7 @@ fn old_records_of_a_key_go_and_the_newest_stay_across_a_restart() {
     let left = offsets(&mut world, 0);
     // Four records are in the active segment, and three are the newest before it.
     assert_eq!(left, [5, 6, 7, 8, 9, 10, 11]);
-    assert!(world.partitions.disk.counters.compactions > 0);
+    assert!(world.partitions.disk().counters.compactions > 0);
     world.reopen();
     assert_eq!(offsets(&mut world, 0), left);
     assert_eq!(world.append(0, &keyed("d", 0)), 12);
@@ -85,7 +85,7 @@ fn compaction_stops_with_the_server() {
 fn damage_that_compaction_meets_is_refused_to_readers() {
     let mut world = compacted();
     // The scrub's own pass would reach the place much later.
-    world.partitions.table.config_mut().state_check_max_bytes_per_second = 1;
+    world.partitions.table_mut().config_mut().state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     for _ in 0..12 {
         world.append(0, &keyed("a", 0));
@@ -93,7 +93,7 @@ fn damage_that_compaction_meets_is_refused_to_readers() {
     world.pass(1);
     world.segment(0)[520_500] ^= 1;
     compact(&mut world);
-    let counters = world.partitions.disk.counters;
+    let counters = world.partitions.disk().counters;
     assert_eq!((counters.damage_found, counters.compactions), (1, 0));
     assert_eq!(error(world.fetch(0, 2).error_code), ErrorCode::CorruptMessage);
     assert_eq!(world.fetch(0, 1).error_code, 0);
@@ -126,12 +126,12 @@ fn a_new_segment_that_is_gone_costs_its_pass_only() {
     (0..200).for_each(|_| world.pass(1));
     assert_eq!(world.segments(0), [""; 0], "the directory is not made again");
     assert_eq!(world.partitions.files_trouble(), None);
-    assert_eq!(world.partitions.disk.counters.compactions, 1, "the other one is compacted");
+    assert_eq!(world.partitions.disk().counters.compactions, 1, "the other one is compacted");
     assert_eq!(offsets(&mut world, 1), [7, 8, 9, 10, 11]);
     world.disk.move_away(Path::new("elsewhere"), &directory());
     assert_eq!(world.append(0, &keyed("b", 0)), 12);
     compact(&mut world);
-    assert!(world.partitions.disk.counters.compactions > 1);
+    assert!(world.partitions.disk().counters.compactions > 1);
     assert_eq!(offsets(&mut world, 0), [11, 12]);
 }
 

@@ -302,7 +302,7 @@ fn a_failed_read_is_a_storage_error() {
     let data = world.fetch(0, 0);
     assert_eq!(error(data.error_code), ErrorCode::KafkaStorageError);
     assert_eq!(world.list(0, 0).error_code, ErrorCode::KafkaStorageError.code());
-    assert_eq!(world.partitions.disk.counters.failed_reads, 2);
+    assert_eq!(world.partitions.disk().counters.failed_reads, 2);
     let failed = std::mem::take(&mut world.failed_reads);
     let failed: Vec<_> = failed.into_iter().map(|it| (it.of.unwrap().index, it.reason)).collect();
     assert_eq!(failed, [(0, "EIO".to_owned()), (0, "EIO".to_owned())]);
@@ -326,7 +326,7 @@ fn appends_and_fetches_are_counted() {
         failed_reads: 0,
         ..PartitionCounters::default()
     };
-    assert_eq!(world.partitions.disk.counters, expected);
+    assert_eq!(world.partitions.disk().counters, expected);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn invent(world: &mut World, address: &str, ids: &mut std::ops::RangeFrom<i64>) 
 #[test]
 fn invented_producers_do_not_displace_one_that_was_active_within_five_minutes() {
     let mut world = World::new();
-    world.partitions.disk.producers_max = 800;
+    world.partitions.disk_mut().producers_max = 800;
     world.set("retention.ms", "-1");
     let mut ids = 1_000..;
     world.append(0, &sequenced(1, 7, 0, 0));
@@ -113,7 +113,7 @@ fn invented_producers_do_not_displace_one_that_was_active_within_five_minutes() 
 #[test]
 fn producers_that_came_once_and_never_again_are_forgotten_first() {
     let mut world = World::new();
-    world.partitions.disk.producers_max = 4_000;
+    world.partitions.disk_mut().producers_max = 4_000;
     world.config.log_retention_check_interval_ms = i64::MAX / 2;
     world.set("retention.ms", "-1");
     let mut ids = 10_000..;
@@ -128,25 +128,25 @@ fn producers_that_came_once_and_never_again_are_forgotten_first() {
     world.address = Address::of("/127.0.0.2");
     world.append(0, &sequenced(1, 9_000, 0, 0));
     assert_eq!(world.append(0, &sequenced(1, 7, 0, 1)), 2, "a producer of several batches");
-    assert_eq!(world.partitions.disk.producers.total(), 3_501 - 1_024);
+    assert_eq!(world.partitions.disk().producers.total(), 3_501 - 1_024);
     world.remove_topic(topic_id());
-    assert_eq!(world.partitions.disk.producers.total(), 0);
+    assert_eq!(world.partitions.disk().producers.total(), 0);
 }
 
 #[test]
 fn producers_that_expire_and_those_of_a_log_are_counted() {
     let mut world = World::new();
     world.config.producer_id_expiration_ms = 400_000;
-    world.partitions.disk.producers_max = 800;
+    world.partitions.disk_mut().producers_max = 800;
     world.set("retention.ms", "-1");
     let mut ids = 1_000..;
     assert_eq!(invent(&mut world, "/127.0.0.2", &mut ids), 700);
     world.reopen();
-    assert_eq!(world.partitions.disk.producers.total(), 700, "of an unknown address");
-    world.partitions.disk.producers_max = 800;
+    assert_eq!(world.partitions.disk().producers.total(), 700, "of an unknown address");
+    world.partitions.disk_mut().producers_max = 800;
     assert_eq!(invent(&mut world, "/127.0.0.2", &mut ids), 50);
     world.pass(300_000);
-    assert_eq!(world.partitions.disk.producers.total(), 0, "little was left");
+    assert_eq!(world.partitions.disk().producers.total(), 0, "little was left");
     assert_eq!(invent(&mut world, "/127.0.0.2", &mut ids), 700);
 }
 
@@ -154,7 +154,7 @@ fn producers_that_expire_and_those_of_a_log_are_counted() {
 fn an_address_whose_batches_wait_for_the_disk_leaves_an_eighth_of_the_bytes_to_others() {
     let mut world = World::new();
     let batch = large_batch(10_000);
-    world.partitions.disk.unwritten_max = 80 * batch.len();
+    world.partitions.disk_mut().unwritten_max = 80 * batch.len();
     let fill = |world: &mut World, address| {
         world.address = Address::of(address);
         let is_written = |produce, world: &mut World| world.produced(produce).is_none();
@@ -167,29 +167,29 @@ fn an_address_whose_batches_wait_for_the_disk_leaves_an_eighth_of_the_bytes_to_o
     assert_eq!(fill(&mut world, "/127.0.0.2"), 70);
     assert_eq!(fill(&mut world, "/127.0.0.1"), 5);
     world.settle();
-    assert_eq!(world.partitions.disk.unwritten_bytes(), 0);
+    assert_eq!(world.partitions.disk().unwritten_bytes(), 0);
     world.replies.clear();
     assert_eq!(fill(&mut world, "/127.0.0.1"), 70);
     world.remove_topic(topic_id());
-    assert_eq!(world.partitions.disk.unwritten_bytes(), 0);
+    assert_eq!(world.partitions.disk().unwritten_bytes(), 0);
 }
 
 #[test]
 fn produces_are_refused_while_the_disk_is_short_and_all_else_is_served() {
     let mut world = World::new();
     world.append(0, &batch(1));
-    let space = world.partitions.table.identity().space.clone();
+    let space = world.partitions.table().identity().space.clone();
     let volume = Volume { total: 1 << 30, usable: 1 << 20 };
     space.set(volume, true);
     let refused = world.produce(0, &batch(1));
     assert_eq!(error(refused.error_code), ErrorCode::KafkaStorageError);
-    assert_eq!(world.partitions.disk.counters.refused_batches, 1);
+    assert_eq!(world.partitions.disk().counters.refused_batches, 1);
     let id = PartitionId { topic: topic_id(), index: 0 };
     let from = (Wall(0), Address::default());
     let mut effects = Effects::default();
     world.partitions.append_letters(7, from, (id, &batch(1)), &mut effects);
     assert_eq!(effects.letters, [(7, LettersEnd::NoSpace)]);
-    assert_eq!(world.partitions.disk.counters.refused_batches, 2);
+    assert_eq!(world.partitions.disk().counters.refused_batches, 2);
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);
     assert_eq!(world.list(0, -1).offset, 1);
     assert_eq!(world.delete_before(0, 1), (1, ErrorCode::None));

@@ -18,7 +18,7 @@ fn path(world: &World, number: usize) -> PathBuf {
 /// A world that looks at its files.
 fn checked() -> World {
     let mut world = World::new();
-    world.partitions.table.config_mut().state_check_max_bytes_per_second = 1;
+    world.partitions.table_mut().config_mut().state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     // A scrub would find the lost file first.
     world.partitions.stop_upkeep();

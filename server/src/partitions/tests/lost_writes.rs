@@ -76,7 +76,7 @@ fn a_deletion_of_records_after_a_lost_write_is_refused_before_the_next_start() {
 fn a_deletion_of_records_from_a_lost_partition_is_refused_until_it_is_back() {
     let (mut world, path, bytes) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
     world.partitions.stop_upkeep();
-    world.partitions.table.config_mut().state_check_max_bytes_per_second = 1;
+    world.partitions.table_mut().config_mut().state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     world.pass(2_000);
     assert_eq!(world.delete_before(0, 2), (-1, ErrorCode::KafkaStorageError));
@@ -167,15 +167,15 @@ fn a_batch_that_is_written_wakes_its_readers_while_a_later_one_is_lost() {
 fn a_lost_file_is_counted_once() {
     let (mut world, _, _) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
     world.partitions.stop_upkeep();
-    world.partitions.table.config_mut().state_check_max_bytes_per_second = 1;
+    world.partitions.table_mut().config_mut().state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     world.pass(2_000);
-    assert_eq!(world.partitions.disk.counters.files_lost, 1);
+    assert_eq!(world.partitions.disk().counters.files_lost, 1);
     world.sync_all();
     world.pass(2_000);
-    assert_eq!(world.partitions.disk.counters.files_lost, 1);
+    assert_eq!(world.partitions.disk().counters.files_lost, 1);
     let trouble = world.partitions.files_trouble().unwrap();
     assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
-    assert_eq!(world.partitions.looks.lost(), 1);
+    assert_eq!(world.partitions.upkeep().lost_files(), 1);
     assert_eq!(appended(&mut world, 0), (ErrorCode::KafkaStorageError, -1));
 }

@@ -122,7 +122,7 @@ fn look_ups_of_closed_connections_are_forgotten() {
     let body = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
     world.call(7, &body, Partitions::list_offsets);
     world.partitions.connection_closed(1);
-    assert_eq!(world.partitions.reads.waiting_lookups(), 0);
+    assert_eq!(world.partitions.waiting_lookups(), 0);
     world.settle();
     assert!(world.replies.is_empty() && world.partitions.reading_bytes() == 0);
 }

@@ -28,10 +28,10 @@ fn a_marker_that_cannot_be_written_now_is_to_be_reported_again() {
     let mut world = loaded();
     let outcome = TransactionOutcome::Commit;
     let fate = Known::Decided { producer: ENDED, outcome, version: 2 };
-    world.partitions.disk.reserve(Address::default(), UNWRITTEN_BYTES_MAX);
+    world.partitions.disk_mut().reserve(Address::default(), UNWRITTEN_BYTES_MAX);
     assert!(!report(&mut world, &[0, 1], fate));
     assert_eq!(world.committed(0).last_stable_offset, 0);
-    world.partitions.disk.written(Address::default(), UNWRITTEN_BYTES_MAX);
+    world.partitions.disk_mut().written(Address::default(), UNWRITTEN_BYTES_MAX);
     assert!(report(&mut world, &[0, 1], fate));
     assert_eq!(world.committed(0).last_stable_offset, 2);
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A world that scrubs its partitions at this rate.
 fn scrubbed(bytes_per_second: i64) -> World {
     let mut world = World::new();
-    world.partitions.table.config_mut().state_check_max_bytes_per_second = bytes_per_second;
+    world.partitions.table_mut().config_mut().state_check_max_bytes_per_second = bytes_per_second;
     world.config.state_check_max_bytes_per_second = bytes_per_second;
     for offset in 0..20 {
         world.append(0, &timed_batch(&[1_000 + offset]));
@@ -27,14 +27,14 @@ fn pass(world: &mut World) {
 }
 
 fn found(world: &World) -> u64 {
-    world.partitions.disk.counters.damage_found
+    world.partitions.disk().counters.damage_found
 }
 
 #[test]
 fn damage_is_found_while_the_partition_is_served_and_costs_one_batch() {
     let mut world = scrubbed(1 << 20);
     pass(&mut world);
-    let passes = world.partitions.disk.counters.scrubs;
+    let passes = world.partitions.disk().counters.scrubs;
     assert!(passes > 1 && found(&world) == 0, "{passes} passes");
     let len = world.segment(0).len() / 20;
     world.segment(0)[5 * len - 1] ^= 1;
@@ -75,24 +75,24 @@ fn suspects_do_not_change_the_rate_of_the_pass() {
     let mut world = scrubbed(100);
     pass(&mut world);
     let first = world.segment(0).len() as u64;
-    assert_eq!(world.partitions.disk.counters.scrubbed_bytes, first);
+    assert_eq!(world.partitions.disk().counters.scrubbed_bytes, first);
     // One damaged byte makes all batches unreadable: their lengths lead nowhere.
     world.segment(0)[16] ^= 1;
     let id = PartitionId { topic: topic_id(), index: 0 };
-    world.partitions.scrubber.suspect(id, Suspect { segment: 0, position: 0 });
+    world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
     world.pass(1);
-    assert_eq!((found(&world), world.partitions.disk.counters.scrubbed_bytes), (1, 2 * first));
+    assert_eq!((found(&world), world.partitions.disk().counters.scrubbed_bytes), (1, 2 * first));
     // Nothing is left to read at this place.
     for _ in 0..100 {
-        world.partitions.scrubber.suspect(id, Suspect { segment: 0, position: 0 });
+        world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
         world.pass(1);
     }
-    assert_eq!(world.partitions.disk.counters.scrubbed_bytes, 2 * first);
+    assert_eq!(world.partitions.disk().counters.scrubbed_bytes, 2 * first);
     let due = first as i64 * 1_000 / 100;
     assert!(due > 10_000, "{due} ms");
     world.pass(due);
     let second = world.segment(1).len() as u64;
-    assert_eq!(world.partitions.disk.counters.scrubbed_bytes, 2 * first + second);
+    assert_eq!(world.partitions.disk().counters.scrubbed_bytes, 2 * first + second);
 }
 
 #[test]
@@ -107,15 +107,15 @@ fn a_scrub_opens_only_files_that_are_there() {
         let lost = world.disk.live.extract_if(.., |path, _| is_lost(path)).collect::<Vec<_>>();
         assert!(!lost.is_empty());
         if by_suspect {
-            world.partitions.scrubber.suspect(id, Suspect { segment: 0, position: 0 });
+            world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
         }
         pass(&mut world);
         let names: Vec<_> = world.disk.live.keys().filter(|path| is_lost(path)).collect();
         assert_eq!(names, [] as [&PathBuf; 0], "by a suspect: {by_suspect}");
         assert!(world.partitions.files_trouble().is_some_and(|it| it.contains("is gone")));
         // The other partition is scrubbed meanwhile, and this one once its files are back.
-        let (passes, second) = (world.partitions.disk.counters.scrubs, world.segment(1).len());
-        assert!(passes > 1 && world.partitions.disk.counters.scrubbed_bytes >= second as u64);
+        let (passes, second) = (world.partitions.disk().counters.scrubs, world.segment(1).len());
+        assert!(passes > 1 && world.partitions.disk().counters.scrubbed_bytes >= second as u64);
         world.disk.live.extend(lost);
         world.segment(0)[100] ^= 1;
         pass(&mut world);
@@ -135,11 +135,11 @@ fn a_scrub_whose_look_fails_opens_nothing() {
     let reason = "EACCES".to_owned();
     world.partitions.file_done(FileDone::ReadFailed { token, reason }, &mut out);
     world.perform(out);
-    assert!(world.partitions.disk.files.is_empty());
+    assert!(world.partitions.disk().files.is_empty());
     // The scrub continues with the next file.
     pass(&mut world);
     let all = (world.segment(0).len() + world.segment(1).len()) as u64;
-    assert!(world.partitions.disk.counters.scrubbed_bytes >= all);
+    assert!(world.partitions.disk().counters.scrubbed_bytes >= all);
 }
 
 #[test]
@@ -147,13 +147,13 @@ fn nothing_is_read_at_a_rate_of_zero_or_once_the_server_stops() {
     for (rate, stops) in [(0, false), (1 << 20, true)] {
         let mut world = scrubbed(rate);
         pass(&mut world);
-        let before = world.partitions.disk.counters.scrubbed_bytes;
+        let before = world.partitions.disk().counters.scrubbed_bytes;
         assert_eq!(before > 0, stops);
         if stops {
             world.partitions.stop_upkeep();
         }
         world.segment(0)[100] ^= 1;
         pass(&mut world);
-        assert_eq!((world.partitions.disk.counters.scrubbed_bytes, found(&world)), (before, 0));
+        assert_eq!((world.partitions.disk().counters.scrubbed_bytes, found(&world)), (before, 0));
     }
 }

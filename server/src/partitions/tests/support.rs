@@ -141,7 +141,7 @@ impl World {
     /// Runs a clean stop. Returns the number of syncs.
     pub(super) fn sync_all(&mut self) -> usize {
         let before = self.disk.syncs;
-        self.partitions.synced_until = None;
+        self.partitions.upkeep_mut().sync_from_the_first();
         loop {
             let mut out = Effects::default();
             let are_left = self.partitions.sync_next(&mut out);
