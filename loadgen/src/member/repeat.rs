@@ -40,8 +40,8 @@ impl Repeat {
         self.due = false;
     }
 
-    /// Compares the second answer with the first, if the member is still in the generation. An
-    /// error is ignored: the group may be in a later generation.
+    /// Compares the second answer with the first. An error is ignored: the group may be in a later
+    /// generation.
     pub(super) fn answered(
         &mut self,
         response: &SyncGroupResponse<'_>,

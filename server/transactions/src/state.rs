@@ -5,7 +5,8 @@
 //! | Empty | (new), Empty, Complete* | InitProducerId | epoch + 1; a retry: the same; new: 0 |
 //! | Ongoing | Empty, Ongoing, Complete* | a partition is added | the same |
 //! | PrepareCommit | Ongoing | EndTxn | version 2: epoch + 1; before: the same |
-//! | PrepareAbort | Ongoing; version 2 also Empty, Complete* | EndTxn, fence, timeout | as above |
+//! | PrepareAbort | Ongoing; version 2 also Empty, Complete* | EndTxn | as for PrepareCommit |
+//! | PrepareAbort | Ongoing; version 2 also Empty, Complete* | fence, timeout | always epoch + 1 |
 //! | Complete* | Prepare* | all markers are written | the same, or the next producer id at 0 |
 //! | (none) | Empty, Complete* | the id expires | |
 //!

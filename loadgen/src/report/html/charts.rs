@@ -311,8 +311,8 @@ fn percentile_steps(count: u64) -> Vec<f64> {
     rounded.take_while(|percentile| *percentile <= last).chain([100.0]).collect()
 }
 
-/// The value at a percentile, interpolated between the known percentiles. Beyond the last
-/// percentile that the number of values determines, it is the maximum.
+/// The value at a percentile, interpolated between the known percentiles. It is the maximum at and
+/// beyond the last percentile that the number of values determines, which is 99 for 100 values.
 fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     if latency.count == 0 {
         return None;

@@ -371,7 +371,7 @@ impl World {
     }
 }
 
-/// Topics by name; ids count from 1.
+/// Topics by name. The id of a topic is the value of `version` at its creation.
 #[derive(Default)]
 struct TopicTable {
     topics: BTreeMap<String, (Uuid, i32)>,
