@@ -3,10 +3,10 @@
 //!
 //! The partitions of internal topics are read back from the log one after the other, each from its
 //! first record to its last, in slices. The records of a sample of the ids are replayed to a
-//! [`CheckCopy`]. Near the end of the log, digests of the live states are taken, a few in each
-//! turn. They are compared when the copy has reached the position that the log had when they were
-//! taken. If a machine has no copy, its records are read and not compared, so that damage is found
-//! wherever it is in the log.
+//! [`CheckCopy`](crate::CheckCopy). Near the end of the log, digests of the live states are taken,
+//! a few in each turn. They are compared when the copy has reached the position that the log had
+//! when they were taken. If a machine has no copy, its records are read and not compared, so that
+//! damage is found wherever it is in the log.
 //!
 //! Compaction continues meanwhile. A round may then read some segments before and others after
 //! compaction. Such a mixture replays to the same state, except for removed tombstones

@@ -23,7 +23,7 @@ pub(super) struct Fetch {
     pub response: FetchResponse<'static>,
     pub wants: Vec<Want>,
     pub deadline: i64,
-    /// The smallest of the client's `max_bytes`, `fetch.max.bytes` and [`FETCH_BYTES_MAX`].
+    /// The smallest of the client's `max_bytes`, `fetch.max.bytes` and `FETCH_BYTES_MAX`.
     pub max_bytes: usize,
     pub min_bytes: u64,
     pub reads_committed: bool,
