@@ -1,5 +1,5 @@
-//! The commit and the target of a build, for `--version` and the log. A debug build has no commit:
-//! each commit would compile it again.
+//! The commit and the target of a build, for `--version` and the log. A debug build names a commit
+//! only if MUSTER_COMMIT gives it: otherwise it would have to be compiled again after each commit.
 
 use std::env;
 use std::path::Path;

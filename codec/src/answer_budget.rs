@@ -1,17 +1,19 @@
 //! The memory budget of an answer while it is built. Each value is counted when it is added, so
 //! that no request leads to an unbounded answer.
 //!
-//! Beyond the budget the error is UNKNOWN_SERVER_ERROR, as Kafka has no code for this. In answers
-//! about named groups, topics or resources (OffsetFetch, the descriptions of groups,
-//! DescribeConfigs, Metadata) the entry gets it. In lists (ListGroups, ListConfigResources) the
-//! whole answer does. DescribeTopicPartitions begins its next page there. A response that is longer
-//! than a frame may be closes its connection.
+//! The error for a value that exceeds the budget is UNKNOWN_SERVER_ERROR, as Kafka has no code for
+//! this. In answers with an entry for each named group, topic, resource or transactional id
+//! (OffsetFetch, Metadata, DescribeConfigs, the descriptions of groups and transactions), only the
+//! entry has this error. In lists (ListGroups, ListTransactions, ListConfigResources), the whole
+//! answer has it. DescribeTopicPartitions ends its page before the entry. FindCoordinator leaves
+//! out the entry and all later entries. If an encoded response is longer than
+//! [`RESPONSE_BYTES_MAX`](crate::limits::RESPONSE_BYTES_MAX), its connection is closed.
 
 use crate::field::Field;
 use crate::limits::ANSWER_BYTES_MAX;
 
-/// Bytes of memory that an answer may still take. A value counts with its size in memory, including
-/// what it points to; on the wire it takes less.
+/// The bytes of memory that may still be added to an answer. The size of a value is that in memory,
+/// including what it points to. On the wire the value is smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerBudget(usize);
 
@@ -39,8 +41,8 @@ impl AnswerBudget {
     }
 
     /// Reserves memory for the smallest answer (`least`) of each element. A long answer to the
-    /// first element then cannot use up the memory for an error of the last. Elements whose
-    /// smallest answer does not fit are dropped.
+    /// first element then cannot use up the memory for an error of the last. Drops the first
+    /// element whose smallest answer does not fit, and all elements after it.
     pub fn reserve<'a, E, T: Field<'a>>(&mut self, elements: &mut Vec<E>, least: impl Fn(&E) -> T) {
         let fitting = elements.iter().take_while(|element| self.take(&least(element))).count();
         elements.truncate(fitting);

@@ -30,7 +30,7 @@ const TOPIC_IDS_FROM: [(ApiKey, i16); 5] = [
 /// Stands for the request limit of an API whose limit is in the server's configuration.
 const CONFIGURED: usize = usize::MAX;
 
-/// Whether an answer may be much larger than its request.
+/// Whether an answer may be much larger than its request: the two values of this table column.
 const LARGE: bool = true;
 const SMALL: bool = false;
 
@@ -238,7 +238,7 @@ macro_rules! bodies_of_role {
             }
         }
 
-        /// A body of another role is returned as it is.
+        /// Fails for a body of another role, and returns this body as the error.
         impl<'a> TryFrom<$all<'a>> for $bodies<'a> {
             type Error = $all<'a>;
 
@@ -267,8 +267,9 @@ apis! {
             OffsetCommitRequest<'a> => OffsetCommitResponse<'a>;
         OffsetFetch = 9, 1..=10, flexible 6, LISTS, LARGE,
             OffsetFetchRequest<'a> => OffsetFetchResponse<'a>;
-        // SMALL although the answer to the leader lists all members: their number and metadata are
-        // limited for each group, and all members wait for this answer.
+        // JoinGroup is SMALL although the leader's answer lists all members. The number of members
+        // and their metadata are limited for each group, and the leader's answer must not be
+        // delayed, because all members wait until the leader has it.
         JoinGroup = 11, 0..=9, flexible 6, STATE, SMALL,
             JoinGroupRequest<'a> => JoinGroupResponse<'a>;
         Heartbeat = 12, 0..=4, flexible 4, SHORT, SMALL,
@@ -314,7 +315,7 @@ apis! {
     Partition, PartitionRequest => PartitionResponse {
         Produce = 0, 3..=13, flexible 9, CONFIGURED, SMALL,
             ProduceRequest<'a> => ProduceResponse<'a>;
-        // The records of an answer stay in files until they are sent.
+        // SMALL because the records of an answer stay in files until they are sent.
         Fetch = 1, 4..=18, flexible 12, LISTS, SMALL, FetchRequest<'a> => FetchResponse<'a>;
         ListOffsets = 2, 1..=11, flexible 6, LISTS, SMALL,
             ListOffsetsRequest<'a> => ListOffsetsResponse<'a>;
@@ -329,7 +330,7 @@ apis! {
     }
     /// The APIs of share partitions, answered by the leader of the partition.
     Share, ShareRequest => ShareResponse {
-        // The request limits the records of its answer.
+        // SMALL because the request limits the bytes of the records in its answer.
         ShareFetch = 78, 1..=2, flexible 0, LISTS, SMALL,
             ShareFetchRequest<'a> => ShareFetchResponse<'a>;
         ShareAcknowledge = 79, 1..=2, flexible 0, LISTS, SMALL,
@@ -383,7 +384,8 @@ apis! {
             DescribeQuorumRequest<'a> => DescribeQuorumResponse<'a>;
     }
     /// APIs that read the state of the cluster, or ask for changes that muster never makes. Any
-    /// broker answers them from its image of the cluster and its config alone.
+    /// broker can answer them: it needs only its config and its image (the topics and configs of
+    /// the cluster).
     Cluster, ClusterRequest => ClusterResponse {
         FindCoordinator = 10, 0..=6, flexible 3, NAMES, LARGE,
             FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;

@@ -17,8 +17,8 @@
 ///
 /// A field has a name, a type, and the versions that carry it. Optional parts are: a default
 /// (otherwise that of the type), the versions in which the field may be null (otherwise all of
-/// them), and the tag of a tagged field. In other versions the field is read as its default and is
-/// not written.
+/// them), and the tag of a tagged field. In versions that do not carry it, the field is read as its
+/// default and is not written.
 macro_rules! message {
     ($(
         $(#[$meta:meta])*
@@ -54,7 +54,8 @@ macro_rules! message {
     (@default) => { Default::default() };
     (@default $default:expr) => { $default };
 
-    // A structure without a lifetime parameter still reads from a `Reader<'a>`.
+    // A structure without a lifetime parameter needs a lifetime here too: it reads from a
+    // `Reader<'a>`.
     (@field $name:ident [] $($rest:tt)*) => {
         $crate::declare::message! { @impls ['a] ($name) $($rest)* }
     };
@@ -70,8 +71,8 @@ macro_rules! message {
                 reader: &mut $crate::wire::Reader<$lt>,
                 version: $crate::field::Version,
             ) -> $crate::wire::Result<Self> {
-                // One variable for each field: an assignment to a field of a whole message would
-                // have to drop the field's old value.
+                // Each field is read into a variable of its own. An assignment to a field of an
+                // existing message would be slower, because it has to drop the field's old value.
                 $(let mut $field: $ty = if $crate::declare::message!(@is_plain $($tag)?)
                     && ($versions).contains(&version.number)
                 {

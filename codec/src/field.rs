@@ -40,7 +40,8 @@ pub trait Field<'a>: Sized {
     }
 }
 
-/// A type with a null representation on the wire; `Option` of it is a [`Field`].
+/// A type `T` that has a representation of null on the wire. For each such type, `Option<T>` is a
+/// [`Field`], too.
 pub trait Nullable<'a>: Field<'a> {
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>>;
     fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version);
@@ -210,9 +211,9 @@ impl<'a> Nullable<'a> for Str<'a> {
     }
 }
 
-/// Tries `from_utf8` first: it checks ASCII a word at a time, and the lossy decoder does not. An
-/// invalid byte may become three bytes (U+FFFD). A string that is then too long to be written is
-/// refused.
+/// Decodes a string and replaces invalid UTF-8. `from_utf8` is tried first because it is faster: it
+/// checks ASCII a word at a time. In place of an invalid byte the result may have three bytes
+/// (U+FFFD). If it is then too long to be written again, it is refused.
 fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if let Ok(text) = str::from_utf8(bytes) {
         return Ok(Str::Borrowed(text));
@@ -221,8 +222,8 @@ fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if text.len() > STRING_BYTES_MAX { Err(DecodeError::StringTooLong) } else { Ok(text) }
 }
 
-/// The longest prefix of a string that fits on the wire. A decoded string always fits. A message of
-/// the server that quotes a client's input may not, and is cut.
+/// The longest prefix of a string that fits on the wire. A decoded string always fits. An error
+/// message that quotes a client's input may be too long, and is cut.
 fn longest_prefix(text: &str) -> &str {
     &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
 }

@@ -1,6 +1,6 @@
 //! The 4-byte length in front of each request and response.
 
-/// The reason why a frame length is refused. The connection is closed, as in Kafka.
+/// The reason why a frame length is refused. The server then closes the connection, as Kafka does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
     /// Negative, or shorter than the smallest request header.
@@ -29,7 +29,7 @@ const SMALLEST_REQUEST: i32 = 8;
 /// None if `bytes` is shorter than this field.
 ///
 /// # Errors
-/// The length is below that of a request header or above `max_bytes`.
+/// The length is below that of the smallest request header, or above `max_bytes`.
 pub fn frame_length(bytes: &[u8], max_bytes: u32) -> Result<Option<usize>, FrameError> {
     let Some(length) = bytes.first_chunk::<4>().map(|length| i32::from_be_bytes(*length)) else {
         return Ok(None);

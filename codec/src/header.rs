@@ -1,6 +1,7 @@
 //! Request headers (versions 1 and 2) and response headers (versions 0 and 1).
 //!
-//! Only ControlledShutdown v0 used version 0 of the request header. Kafka has removed it.
+//! Version 0 of the request header is not implemented: only ControlledShutdown v0 used it, and
+//! Kafka has removed that API.
 
 use crate::api::{ApiKey, Response};
 use crate::field::{Nullable, Version, put_length, read_tagged};
@@ -51,8 +52,8 @@ impl<'a> RequestHeader<'a> {
     }
 }
 
-/// In header version 2, too, the client id has a 16-bit length, so that a server can read it before
-/// it knows whether it serves the version.
+/// The encoding of the client id. It has a 16-bit length in header version 2, too. A server can
+/// therefore read the client id before it knows whether it serves the version of the request.
 const CLIENT_ID_VERSION: Version = Version { number: 2, flexible: false };
 
 fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {

@@ -1,20 +1,22 @@
 //! Limits of the wire format. The server's configuration has further limits.
 //!
-//! Records hold strings of up to [`STRING_BYTES_MAX`] bytes. Decoded strings have the same limit;
-//! each byte of invalid UTF-8 counts as three.
+//! Records hold strings of up to [`STRING_BYTES_MAX`] bytes. Decoded strings have the same limit,
+//! after each invalid sequence of UTF-8 was replaced by three bytes.
 
 /// The longest string in bytes: its length is a signed 16-bit number. Kafka limits compact strings
 /// to the same length.
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
-/// Limit on the memory of all arrays of a frame, nested arrays included, in bytes for each byte of
-/// the frame. Elements are larger in memory than on the wire. The worst ratio of a meaningful
-/// request is 16: an OffsetFetch of all offsets, for groups with names of two letters, takes 80
-/// bytes for 5. Arrays of empty strings would need 24. Without the limit an array length without
-/// elements could claim any amount.
+/// Limit on the memory of all arrays of a frame, nested arrays included, in bytes of memory for
+/// each byte of the frame. Without it, a frame with a false array length could claim any amount of
+/// memory. The limit is above 1 because elements are larger in memory than on the wire. A
+/// meaningful request needs 16 at most: in an OffsetFetch of all offsets, a group whose name has
+/// two letters takes 5 bytes of the frame and 80 bytes of memory. Only arrays of empty strings
+/// would need 24.
 pub const ARRAY_BYTES_PER_BYTE: usize = 16;
 
-/// Bytes of memory that the arrays of a frame may take in addition, even of a very short frame.
+/// Bytes of memory that the arrays of each frame may take in addition to [`ARRAY_BYTES_PER_BYTE`],
+/// so that short frames have enough.
 pub const ARRAY_BYTES_MIN: usize = 4096;
 
 /// Limit on the memory of all arrays of one request, in bytes. A request that names 200,000 groups
@@ -32,17 +34,18 @@ pub const NAME_REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Limit of a request with lists, in bytes: 260,000 names of 30 bytes, or millions of partitions.
 pub const LIST_REQUEST_BYTES_MAX: usize = 8 << 20;
 
-/// Limit of a request whose content becomes part of a group's state, in bytes. It is above the
-/// largest operation of a log.
+/// Limit in bytes of a request whose content becomes part of a group's state. Such content is
+/// written as one operation of the shard's log, and the largest operation is smaller than this
+/// limit.
 pub const STATE_REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// Limit on the memory of an answer while it is built, in bytes: a million groups with names of 30
 /// characters, or a million offsets with 80 bytes of metadata each.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 
-/// Limit of a response in bytes, its length field included, but not the records that are sent from
-/// files. It is above what [`ANSWER_BYTES_MAX`] allows, and far below 2 GiB, where the length would
-/// become negative.
+/// Limit in bytes of a response. The response's length field counts, the records that are sent from
+/// files do not. An answer within [`ANSWER_BYTES_MAX`] never reaches this limit. The limit is far
+/// below 2 GiB, where the length would become negative.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// The size of the header of Kafka's record batch.

@@ -74,8 +74,8 @@ impl fmt::Debug for SecretBytes<'_> {
     }
 }
 
-/// The records in an answer: the bytes themselves, or the number of bytes that the sender inserts
-/// from a file.
+/// The records in an answer: either their bytes, or a gap that the sender fills with the records'
+/// bytes from a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Records<'a> {
     Here(Bytes<'a>),
@@ -87,7 +87,8 @@ pub enum Records<'a> {
 pub struct Gap {
     /// The number of bytes.
     pub len: u32,
-    /// The byte position of the gap in the buffer that the answer was last written to.
+    /// The byte position of the gap in the encoded answer. It is set each time the answer is
+    /// encoded.
     pub at: Cell<usize>,
 }
 

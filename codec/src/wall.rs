@@ -1,4 +1,5 @@
-//! Wall-clock time, as a type of its own: timers use monotonic time.
+//! Wall-clock time. It has a type of its own so that it is not confused with the monotonic time of
+//! timers.
 
 /// Wall-clock time in milliseconds since the epoch; it may jump forward and back. Records have
 /// timestamps of this clock and expire by it. Timers use monotonic time, a plain `i64`.

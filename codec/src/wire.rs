@@ -81,8 +81,9 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, array_bytes: array_bytes_max(bytes.len()).min(array_bytes) }
     }
 
-    /// Reads the body of a request again, without the rest of its frame. The first read had the
-    /// budget of the longer frame, so this reader gets the largest budget.
+    /// Reads the body of a request that was read before as part of its frame. `bytes` is shorter
+    /// than that frame, on whose length the memory budget of the first read depended. So this
+    /// reader gets the largest budget.
     #[inline]
     pub fn of_accepted_request(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, array_bytes: REQUEST_ARRAY_BYTES_MAX }
@@ -183,8 +184,9 @@ impl<'a> Reader<'a> {
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
     }
 
-    /// Reads the length of a compact type: the varint minus one; None is null. As in Kafka, varints
-    /// from 2^31 + 1 on are null, too, because they wrap to a negative number.
+    /// Reads the length of a compact type, whose varint is the length plus one. A varint of 0 is
+    /// null (None). As in Kafka, varints from 2^31 + 1 on are null, too, because they wrap to a
+    /// negative number.
     #[inline]
     pub fn compact_length(&mut self) -> Result<Option<usize>> {
         let length = (self.uvarint()? as i32).wrapping_sub(1);
@@ -216,7 +218,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Lets `read` see the next `length` bytes only; the memory budget is shared.
+    /// Calls `read` with a reader of the next `length` bytes only. It shares this reader's memory
+    /// budget.
     pub fn within<T>(
         &mut self,
         length: usize,
@@ -228,9 +231,8 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Checks a length: None (null) if it is negative, an error if it exceeds the bytes that are
-    /// left. The check holds for arrays, too, because each element takes at least one byte on the
-    /// wire.
+    /// Checks a length. A negative length is null (None). A length above the number of bytes that
+    /// are left is an error, even that of an array: each of its elements takes at least one byte.
     #[inline]
     fn checked_length(&self, length: i64) -> Result<Option<usize>> {
         match usize::try_from(length) {

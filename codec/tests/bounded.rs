@@ -18,8 +18,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// An invalid byte may become three bytes (U+FFFD). The string's capacity doubles as it grows, and
-/// while it grows, old and new buffer exist at the same time.
+/// The memory for a string, for each of its bytes on the wire. An invalid byte may become three
+/// bytes (U+FFFD). The string's buffer doubles when it grows, and the old buffer exists until its
+/// content is copied.
 const TEXT_BYTES_PER_BYTE: usize = 9;
 
 /// Memory that the test harness may take in another thread during a measurement.
@@ -69,8 +70,8 @@ fn for_all<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
     run.unwrap();
 }
 
-/// Bytes with many small values: they are plausible lengths, so that decoding gets further than
-/// with uniform noise.
+/// Random bytes, many of which are small numbers. These are plausible as lengths, so the codec
+/// decodes more of them than of uniform noise before it fails.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![any::<u8>(), 0..4u8, Just(0xff)];
     prop::collection::vec(byte, 0..400)
@@ -89,7 +90,8 @@ fn noise_is_read_within_bounds_in_every_version() {
     });
 }
 
-/// A change of a body at a random place. `Index` scales to the body's length.
+/// A change of a body at a random place. The place is an `Index`, a random fraction of the body's
+/// length.
 #[derive(Debug, Clone)]
 enum Edit {
     Set(prop::sample::Index, u8),
@@ -163,8 +165,9 @@ fn a_count_without_elements_takes_no_memory() {
     }
 }
 
-/// An OffsetFetch with three nested lists: groups, topics, partitions. The length of each list
-/// claims one element for six bytes of the body. Each list alone would be within the bound.
+/// An OffsetFetch with three nested lists: groups, topics, partitions. Each of their lengths claims
+/// a sixth as many elements as the body has bytes. Each list alone would be within the bound, but
+/// all three are not.
 #[test]
 fn nested_counts_share_one_bound() {
     let _alone = alone();

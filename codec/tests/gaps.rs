@@ -1,4 +1,4 @@
-//! Tests of answers into which the sender inserts records.
+//! Tests of answers with gaps, into which the sender inserts records from files.
 
 #![allow(clippy::unwrap_used)]
 

@@ -146,8 +146,9 @@ fn ours(vector: &Vector, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Checks that both codecs rewrite a body to the same bytes, and that ours reads the crate's bytes.
-/// Returns false if the crate lacks the version.
+/// Compares the two codecs. Both must write the same bytes after they have read the vector's body.
+/// This codec must also read these bytes and write the vector's body again. Returns false if the
+/// crate lacks the version.
 fn agree(vector: &Vector) -> bool {
     let Some(theirs) = theirs(vector) else { return false };
     assert_eq!(ours(vector, &vector.body), theirs, "{vector}");

@@ -66,7 +66,7 @@ fn build(base_offset: i64, records: &[Parts]) -> Vec<u8> {
     builder.seal(base_offset, 0).to_vec()
 }
 
-/// A batch of two records, each with a key and a value of three bytes in total.
+/// A batch of two records. The key of each has one byte, the value has two.
 fn sample() -> Vec<u8> {
     let record = |byte: u8| (1_000, vec![byte], Some(vec![byte; 2]));
     build(7, &[record(1), record(2)])
@@ -79,8 +79,8 @@ fn batches_have_the_size_and_checksum_that_kafka_gave_them() {
     for written in batches {
         let mut batch = build(written.base_offset, &written.records);
         assert_eq!(batch.len(), written.size);
-        // The builder writes batches as a coordinator does. The fields of a transaction are patched
-        // in.
+        // The builder writes batches as a coordinator does outside of transactions. The fields of a
+        // transaction are written over them here.
         batch[21..23].copy_from_slice(&written.attributes.to_be_bytes());
         batch[43..51].copy_from_slice(&written.producer_id.to_be_bytes());
         batch[51..53].copy_from_slice(&written.producer_epoch.to_be_bytes());

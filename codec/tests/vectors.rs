@@ -1,5 +1,5 @@
-//! Golden bytes of Kafka's own serializer (in `data/`) are read, and must be written to the same
-//! bytes again.
+//! Reads golden bytes, which Kafka's own serializer wrote (in `data/`). Written again, they must be
+//! the same bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -91,8 +91,8 @@ fn coordinator_records_match_kafkas_golden_bytes() {
     );
 }
 
-/// Compares the records that Kafka 4.4 writes differently from earlier versions. Vectors with the
-/// epochs of topology descriptions are left out.
+/// Compares those records that Kafka 4.4 writes differently than earlier versions do. Leaves out
+/// the vectors with epochs of topology descriptions.
 #[test]
 fn coordinator_records_match_the_golden_bytes_of_kafka_4_4() {
     const OF_DESCRIPTIONS: [&str; 4] = ["4.4 uncertain", "4.4 stored", "4.4 failed", "4.4 both"];

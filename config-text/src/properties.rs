@@ -63,7 +63,8 @@ fn pair(line: &str) -> Option<(String, String)> {
     Some((key, value))
 }
 
-/// Reads characters up to the first unescaped one for which `ends` holds. None for an invalid `\u`.
+/// Reads and unescapes characters. Stops before the first one that is not escaped and for which
+/// `ends` is true. Returns None for an invalid `\u`.
 fn unescape(chars: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Option<String> {
     let mut units = Vec::new();
     while let Some(c) = chars.next_if(|c| !ends(*c)) {

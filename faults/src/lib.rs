@@ -9,7 +9,7 @@
 
 use core::fmt::{self, Write as _};
 
-/// Whether this build has the faults of the server.
+/// Whether this build contains the code of the server's faults, so that they can be injected.
 pub const ARE_BUILT_IN: bool = cfg!(feature = "injected-faults");
 
 /// The component that contains the code of a fault.
@@ -65,12 +65,12 @@ faults! {
     LostTombstone: Server,
     /// Recovery cuts off the last block of a segment, although the block is valid.
     WrongCut: Server,
-    /// Some operations of groups are written but not replayed to the live state, which then differs
+    /// Some operations of groups are written but not applied to the live state, which then differs
     /// from the recovered state.
     ReplayDiffers: Server,
     /// Timers of groups do not fire.
     DeadTimer: Server,
-    /// The buffered input of clients is not counted against its memory budget.
+    /// The buffered input of clients is not counted against the memory budget of a shard.
     OutsideAccount: Server,
     /// At startup a missing log is replaced by a new one.
     StartDeletes: Server,
@@ -80,7 +80,7 @@ faults! {
     UnslicedScan: Server,
     /// Sessions expire by the clock, even if unread input may contain a heartbeat.
     ExpiryFirst: Server,
-    /// A reloaded shard accepts cluster images that are older than its own.
+    /// A shard accepts cluster images that are older than its own.
     StaleImage: Server,
     /// An answer that combines the parts of several slots contains only the first part.
     LostPart: Server,
@@ -90,7 +90,7 @@ faults! {
     LostMarker: Server,
     /// Partitions append the first batch of a transaction without asking its coordinator.
     UnaskedAppend: Server,
-    /// Partitions and groups append although the coordinator's permission no longer counts.
+    /// Partitions and groups append although the coordinator's permission is no longer valid.
     StaleYes: Server,
     /// READ_COMMITTED fetches read beyond the first open transaction.
     StableTooFar: Server,
@@ -124,13 +124,13 @@ faults! {
     ForgottenRelease: Server,
     /// Streams tasks are assigned to new owners before the old owners have given them up.
     EarlyTask: Server,
-    /// The epoch of streams groups is not bumped.
+    /// Every fourth bump of the epoch of a streams group is lost.
     StuckEpoch: Server,
     /// Recovery skips the target assignment of some members of streams groups.
     LostTarget: Server,
-    /// Compaction of user topics drops the newest records, too.
+    /// Compaction of user topics drops even the newest record of a key.
     NewestLost: Server,
-    /// A slice of an answer reads one file more than may be open.
+    /// A slice of an answer reads from more files than the limit allows: from one too many.
     LargeSlice: Server,
     /// An answered fetch still counts its partitions against the share of its client's address.
     ShareKept: Server,
@@ -145,8 +145,8 @@ impl Fault {
         Self::ALL.iter().copied().find(|fault| kebab(fault.variant()).eq(name.chars()))
     }
 
-    /// Injects the fault into this process; it replaces any other. For a disk fault this does
-    /// nothing: the simulator passes it to the disk itself.
+    /// Injects the fault into this process. It replaces a fault that was injected before. For a
+    /// fault of the disk this does nothing, because the simulator passes such a fault to its disk.
     ///
     /// # Errors
     /// This build does not contain the fault.

@@ -1,7 +1,8 @@
 //! Rules for the workspace that rustfmt and clippy do not have: `cargo test -p tidy` checks them.
 //!
-//! Each [`Rule`] finds its [`Breach`]es in a [`Workspace`]. Each also has a [`Canary`], a workspace
-//! that breaks the rule; it proves that the rule can fail.
+//! Each [`Rule`] finds its [`Breach`]es in a [`Workspace`]. Each rule also has a [`Canary`]:
+//! examples of workspaces. Some break the rule and prove that it can fail; similar ones keep the
+//! rule.
 //!
 //! Existing breaches are counted in `ratchet.toml`. Its numbers may only go down: `TIDY_UPDATE=1
 //! cargo test -p tidy` lowers them.

@@ -16,7 +16,8 @@ pub struct Package {
 }
 
 impl Package {
-    /// The crates of the workspace and all their dependencies, from the lock file.
+    /// The crates of the workspace and all their dependencies for this platform, from the lock
+    /// file.
     ///
     /// # Errors
     /// Cargo or rustc fails, or prints something unexpected.
@@ -97,7 +98,7 @@ pub struct Exception {
     pub allow: Vec<String>,
 }
 
-/// An entry `name@version`; the version may consist of the leading numbers only.
+/// An entry `name@version`. The version may be incomplete, such as `1` or `1.2`.
 #[derive(Debug, Clone)]
 pub struct Skipped {
     pub name: String,

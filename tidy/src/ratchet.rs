@@ -40,8 +40,8 @@ impl Ratchet {
         }
     }
 
-    /// The keys of a rule whose counts are above those of an older ratchet. A missing key counts as
-    /// 0.
+    /// The keys of a rule that have higher counts here than in an older ratchet. A key that the
+    /// older one lacks has the count 0 there.
     pub fn above(&self, rule: &str, older: &Self) -> Vec<Excess> {
         let number = |ratchet: &Self, key: &str| {
             ratchet.0.get(rule).and_then(|keys| keys.get(key)).copied().unwrap_or(0)

@@ -22,7 +22,7 @@ pub trait Rule: Sync {
 pub struct Breach {
     /// The key under which the ratchet counts the breach.
     pub key: String,
-    /// The amount added to the count of the key: one, or a length.
+    /// The amount by which the count of the key grows: one, or a length.
     pub amount: usize,
     /// The file and the line, or a similar description of the place.
     pub place: String,
@@ -34,7 +34,7 @@ impl Breach {
         Self { key: key.into(), amount: 1, place: place.into() }
     }
 
-    /// A breach that counts with its size and has its own key.
+    /// A breach that has a key of its own, and whose size is its count.
     pub fn sized(key: impl Into<String>, amount: usize) -> Self {
         let key = key.into();
         let place = format!("{key}: {amount}");

@@ -28,14 +28,14 @@ impl Source {
         Self { path: path.into(), text: text.into(), parsed: OnceCell::new() }
     }
 
-    /// Whether the file is a test or a module of tests.
+    /// Whether the file is a test, a benchmark, or a module of tests.
     pub(crate) fn is_test(&self) -> bool {
         let mut folders = self.path.split('/');
         folders.any(|it| matches!(it, "tests" | "tests.rs" | "testing.rs" | "benches"))
     }
 
-    /// Whether the file is a recording, which is never edited: a measurement, or the expected
-    /// output of a test.
+    /// Whether the file is a recording, such as a measurement or the expected output of a test.
+    /// Recordings are never edited.
     pub(crate) fn is_recording(&self) -> bool {
         self.path.split('/').any(|it| matches!(it, "results" | "expected"))
     }
@@ -45,7 +45,7 @@ impl Source {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// The items of the file; None if it cannot be parsed, which another rule reports.
+    /// The items of the file. None if it cannot be parsed; the rule `IsRust` reports this.
     pub(crate) fn file(&self) -> Option<&syn::File> {
         self.parsed().as_ref().ok().map(|it| &it.file)
     }
@@ -55,7 +55,8 @@ impl Source {
         self.parsed().as_ref().err().map(String::as_str)
     }
 
-    /// All string literals of the code, including those in macros, without documentation comments.
+    /// All string literals in the code, including those in macros. Documentation comments do not
+    /// count.
     pub(crate) fn strings(&self) -> Vec<Text> {
         let mut texts = Vec::new();
         if let Ok(parsed) = self.parsed() {

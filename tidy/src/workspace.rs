@@ -10,7 +10,7 @@ use std::{fs, io};
 /// Folders that contain nothing of the project.
 const PASSED_OVER: [&str; 3] = ["target", "node_modules", ".git"];
 
-/// The name of folders that contain fuzzing inputs, not pages or code.
+/// Folders with this name contain fuzzing inputs, which are neither pages nor code.
 const INPUTS: &str = "corpus";
 
 /// The files of the workspace, and the crates that it depends on.
@@ -70,7 +70,7 @@ impl Workspace {
         Self { packages, deny, ..Self::default() }
     }
 
-    /// All Rust files except those of this crate, because it contains the banned phrases.
+    /// All Rust files except those of the crate `tidy`, which has to contain the banned phrases.
     pub(crate) fn judged(&self) -> impl Iterator<Item = &Source> {
         self.code.iter().filter(|it| !it.path.starts_with("tidy/"))
     }

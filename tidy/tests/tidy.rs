@@ -1,4 +1,5 @@
-//! The workspace keeps the rules, except for what `ratchet.toml` counts, and each rule can fail.
+//! Checks that the workspace keeps the rules, except for the breaches that `ratchet.toml` counts,
+//! and that each rule can fail.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Finds the commit from which a tree of sources was made.
+//! Finds the commit from which a copy of the source files was made.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,8 +7,8 @@ use std::{fs, iter};
 /// A hash is cut to this length.
 const DIGITS: usize = 12;
 
-/// The commit's hash, with `-dirty` if the tree was changed. None if neither git nor the archive
-/// knows it.
+/// The commit's hash, with `-dirty` if a file was changed since the commit. None if the sources are
+/// neither a clone nor an archive that names its commit.
 pub(crate) fn of(sources: &Path) -> Option<String> {
     of_archive(sources).or_else(|| of_clone(sources))
 }
@@ -19,8 +19,8 @@ pub(crate) fn changes_with(sources: &Path) -> impl Iterator<Item = PathBuf> {
     iter::once(file(sources)).chain(log.map(|log| sources.join(log)))
 }
 
-/// The hash that `git archive` has written into the file. Sites that offer archives of commits
-/// write it, too.
+/// The hash that `git archive` has written into `version/COMMIT`. Sites that offer archives of
+/// commits write the hash, too.
 fn of_archive(sources: &Path) -> Option<String> {
     let text = fs::read_to_string(file(sources)).ok()?;
     let hash = text.split_whitespace().next()?;
@@ -37,8 +37,8 @@ fn file(sources: &Path) -> PathBuf {
     sources.join("version/COMMIT")
 }
 
-/// The output of git, if the directory of the sources is the top of a repository. A repository that
-/// merely contains this directory does not count.
+/// The output of git, if `sources` is the top directory of a repository. If it is only a directory
+/// within a repository, the result is None.
 fn git(sources: &Path, arguments: &[&str]) -> Option<String> {
     let around = fs::canonicalize(sources).ok()?.parent()?.to_owned();
     let output = Command::new("git")
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// The text of the file in a clone.
+    /// The text of `version/COMMIT` in a clone.
     const OF_CLONES: &str = "$Format:%H %ct$\n";
     const HEAD: &str = "0123456789ab";
 
@@ -109,7 +109,7 @@ mod tests {
         assert_ne!(before, after);
     }
 
-    /// A repository with the files of this one that an archive needs.
+    /// A repository with those files of this repository that `git archive` needs.
     fn repository() -> TempDir {
         let clone = tempfile::tempdir().unwrap();
         fs::create_dir(clone.path().join("version")).unwrap();

@@ -17,11 +17,11 @@ const BEGINNING_MS: i64 = 1_750_000_000_000;
 /// The time between two turns in microseconds, as on a server under some load.
 const TURN_MICROS: u64 = 100;
 
-/// The limit of turns in which a request must be answered.
+/// The largest number of turns that may pass before a request is answered.
 const TURNS_MAX: u32 = 1_000;
 
-/// All other configs have production's defaults. No segment ends and no snapshot begins during a
-/// run, because all requests together write far fewer bytes than that takes.
+/// The configs of the server. All others have production's defaults. No segment ends and no
+/// snapshot begins during a run, because all its requests together write far too few bytes.
 const CONFIGS: [&str; 5] = [
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",

@@ -22,7 +22,8 @@ use std::thread;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Requests sent before counting starts. They let buffers and tables grow to their final sizes.
+/// The number of requests that are sent before counting starts. They let buffers and tables grow to
+/// their final sizes.
 const WARM_UP: u32 = 4 * clients::COUNT;
 const COUNTED: u32 = 16 * clients::COUNT;
 
@@ -40,7 +41,7 @@ fn main() {
     let Cli { kind, canary } = Cli::parse();
     let Some(kind) = kind else { return Kind::print_all() };
     // The seeds of hashes depend on stack addresses. The main thread's stack begins below the
-    // environment, whose size varies; a new thread's stack does not.
+    // environment variables, so its address varies with their size. A new thread's does not.
     let counted = thread::spawn(move || send(kind, canary));
     counted.join().unwrap();
     println!("{COUNTED}");

@@ -4,7 +4,7 @@
 use in_memory::Server;
 use std::hint::black_box;
 
-/// The size of the canary's allocation, which is that of a small string.
+/// The size of the canary (an extra allocation, which `run` must notice): that of a small string.
 const CANARY_BYTES: usize = 24;
 
 /// Runs one turn, with everything that it calls.

@@ -12,8 +12,8 @@ const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const XERIAL_HEADER_BYTES: usize = 16;
 
-/// The most gzip members or zstd frames in one batch. Clients write one. Each takes microseconds to
-/// read, even if it is empty.
+/// The largest number of gzip members or zstd frames in one batch. Clients write only one. The
+/// limit is needed because even an empty one takes microseconds to read.
 const FRAMES_MAX: usize = 1_000;
 
 /// Uncompressed bytes in each block of xerial's framing.
@@ -44,8 +44,8 @@ pub fn decompress(
     }
 }
 
-/// The content of `bytes`: these bytes if they are not compressed. Otherwise `buffer` receives the
-/// content, at most `max` bytes, in place of its former content.
+/// Returns the content of `bytes`. If `bytes` is not compressed, this is `bytes` itself. Otherwise
+/// it is decompressed into `buffer`, whose former content is lost, and has at most `max` bytes.
 ///
 /// # Errors
 /// The errors of [`decompress`].
@@ -118,7 +118,8 @@ fn zstd(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        // The decoder buffers up to a whole window before it returns anything.
+        // The decoder may buffer a whole window before it returns anything, so a large window alone
+        // could use more memory than `max`.
         if window_bytes(bytes).is_some_and(|window| window > max as u64) {
             return Err(too_long());
         }
@@ -154,8 +155,8 @@ fn content_bytes(descriptor: u8, rest: &[u8]) -> Option<u64> {
     Some(if size_bytes == 2 { number + 256 } else { number })
 }
 
-/// Decompresses xerial's framing (each block after its length), or one raw block, as clients other
-/// than Java's write it.
+/// Decompresses snappy. Java clients write xerial's framing: each block follows its length. Other
+/// clients write one raw block without framing.
 fn snappy(bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     if !bytes.starts_with(XERIAL_MAGIC) {
         return snappy_block(bytes, max, out);
@@ -185,7 +186,7 @@ fn snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Uses the framing of Java clients, which all clients can read.
+/// Writes xerial's framing, as Java clients do. All clients can read it.
 fn compress_snappy(content: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     out.extend_from_slice(XERIAL_MAGIC);
     out.extend_from_slice(&XERIAL_VERSIONS);
@@ -293,7 +294,8 @@ mod tests {
             for _ in 0..20_000 {
                 let mut bytes = whole.clone();
                 for _ in 0..=noise.below(3) {
-                    // Changes of headers have the greatest effect, and headers are at the front.
+                    // Half of the changes are in the first 32 bytes, which include the headers: a
+                    // changed header has the greatest effect.
                     let range = if noise.below(2) == 0 { 32 } else { bytes.len() };
                     bytes[noise.below(range)] = noise.below(256) as u8;
                 }
@@ -301,7 +303,8 @@ mod tests {
                     bytes.truncate(noise.below(bytes.len()));
                 }
                 let mut out = Vec::new();
-                // One byte more shows that the content is too long.
+                // `decompress` may write one byte more than `MAX`: it notices by this byte that the
+                // content is too long.
                 let _ = decompress(compression, &bytes, MAX, &mut out);
                 assert!(out.len() <= MAX + 1, "{compression:?}: {} of {bytes:?}", out.len());
             }

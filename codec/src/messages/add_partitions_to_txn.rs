@@ -2,7 +2,7 @@
 //!
 //! Added by each version:
 //! - v4: request `transactions` in place of the fields of one transaction; response `error_code`,
-//!   `results_by_transaction`. Only brokers send v4.
+//!   `results_by_transaction`. Only brokers send v4 and v5.
 //! - v5: the error TRANSACTION_ABORTABLE.
 
 use crate::declare::message;

@@ -14,8 +14,8 @@ message! {
     pub struct ApiVersionsRequest<'a> {
         client_software_name: Str<'a>, 3..;
         client_software_version: Str<'a>, 3..;
-        /// The cluster and the node that the client expects to have reached: both, or neither (null
-        /// and -1).
+        /// The cluster id and the node id that the client expects the server to have. A client that
+        /// expects nothing sends null and -1.
         cluster_id: Option<Str<'a>>, 5..;
         node_id: i32 = -1, 5..;
     }

@@ -36,7 +36,8 @@ message! {
         member_id: Option<Str<'a>>, 0..;
         member_epoch: i32, 0..;
         heartbeat_interval_ms: i32, 0..;
-        /// Null if the assignment has not changed since the last answer to the member.
+        /// Null if the assignment has not changed since the last answer to the member. A member
+        /// that joins, or sends all its fields, always gets the assignment.
         assignment: Option<ConsumerGroupHeartbeatAssignment>, 0..;
     }
 

@@ -8,7 +8,7 @@ use crate::types::{SecretBytes, Str};
 message! {
     pub struct CreateDelegationTokenRequest<'a> {
         owner_principal_type: Option<Str<'a>>, 3..;
-        /// Null or empty: the principal of the request is the owner.
+        /// If null or empty, the principal that sends the request is the owner.
         owner_principal_name: Option<Str<'a>>, 3..;
         renewers: Vec<CreatableRenewers<'a>>, 0..;
         max_lifetime_ms: i64, 0..;

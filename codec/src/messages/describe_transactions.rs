@@ -18,7 +18,7 @@ message! {
         transactional_id: Str<'a>, 0..;
         transaction_state: Str<'a>, 0..;
         transaction_timeout_ms: i32, 0..;
-        /// -1 if no transaction is open.
+        /// -1 in the state Empty.
         transaction_start_time_ms: i64, 0..;
         producer_id: i64, 0..;
         producer_epoch: i16, 0..;

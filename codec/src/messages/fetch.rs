@@ -107,7 +107,8 @@ message! {
 }
 
 impl FetchResponse<'_> {
-    /// The gaps in which the sender inserts records, in the order of the wire.
+    /// The places of records that the sender inserts from files later. They are in the order of the
+    /// encoded answer.
     pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
         let partitions = self.responses.iter().flat_map(|topic| &topic.partitions);
         partitions.filter_map(|partition| partition.records.as_ref()?.gap())

@@ -19,9 +19,10 @@ message! {
         accepted_compression_types: Vec<i8>, 0..;
         push_interval_ms: i32, 0..;
         telemetry_max_bytes: i32, 0..;
-        /// Counters are pushed as the increase since the last push.
+        /// True if the client has to push each counter as its increase since the last push.
         delta_temporality: bool, 0..;
-        /// Prefixes of metric names; an empty list for no metrics, `*` for all.
+        /// Prefixes of the names of the requested metrics. An empty list requests no metrics, `*`
+        /// all.
         requested_metrics: Vec<Str<'a>>, 0..;
     }
 }

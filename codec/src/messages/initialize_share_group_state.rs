@@ -17,7 +17,8 @@ message! {
     pub struct InitializeStatePartition {
         partition: i32, 0..;
         state_epoch: i32, 0..;
-        /// -1: the first reader decides the start offset.
+        /// The start offset of the share partition. -1 leaves the decision to the partition's
+        /// leader, which decides when it first reads the state.
         start_offset: i64, 0..;
     }
 

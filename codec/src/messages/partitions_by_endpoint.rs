@@ -1,5 +1,5 @@
-//! The partitions of all members of a streams group, by endpoint. Many answers carry the same list,
-//! so it is encoded once.
+//! A list in heartbeat answers of a streams group: the endpoint of each member, with the member's
+//! partitions. Many answers carry the same list, so it is encoded once.
 
 use super::StreamsGroupEndpointPartitions;
 use crate::field::{Field, Nullable, Version};

@@ -40,7 +40,7 @@ message! {
     pub struct ShareGroupStateBatch {
         first_offset: i64, 0..;
         last_offset: i64, 0..;
-        /// The number of the delivery state, as in records of `__share_group_state`.
+        /// The delivery state as a number, the same as in the records of `__share_group_state`.
         delivery_state: i8, 0..;
         delivery_count: i16, 0..;
     }

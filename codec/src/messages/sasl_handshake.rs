@@ -1,6 +1,7 @@
 //! SaslHandshake (key 17), versions 0-1, not flexible: the choice of a SASL mechanism.
 //!
-//! - v1: the client sends its tokens in SaslAuthenticate. After v0 it sends them as bare frames.
+//! - v1: the client then sends its tokens in SaslAuthenticate. After v0 it sends them in frames
+//!   without a request header.
 
 use crate::declare::message;
 use crate::types::Str;

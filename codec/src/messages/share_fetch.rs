@@ -17,7 +17,7 @@ message! {
         max_bytes: i32 = i32::MAX, 0..;
         max_records: i32, 1..;
         batch_size: i32, 1..;
-        /// 0 for whole batches, 1 for at most `max_records` records.
+        /// 1 if `max_records` must not be exceeded, 0 if it may be, to return whole batches.
         share_acquire_mode: i8, 2..;
         is_renew_ack: bool, 2..;
         topics: Vec<ShareFetchTopic>, 0..;
@@ -37,7 +37,7 @@ message! {
     pub struct AcknowledgementBatch {
         first_offset: i64, 0..;
         last_offset: i64, 0..;
-        /// A single acknowledge type for all offsets, or one for each offset.
+        /// One type for each offset, or a single type that applies to all offsets.
         acknowledge_types: Vec<i8>, 0..;
     }
 

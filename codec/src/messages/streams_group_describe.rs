@@ -97,7 +97,7 @@ message! {
         processor: StreamsTopologyDescriptionNode<'a>, 0..;
     }
 
-    /// Record type 21 has this structure as its value, too.
+    /// The tasks of a member. This is also the value of the log's records of type 21.
     pub struct StreamsGroupAssignment<'a> {
         active_tasks: Vec<StreamsGroupTaskIds<'a>>, 0..;
         standby_tasks: Vec<StreamsGroupTaskIds<'a>>, 0..;

@@ -26,7 +26,8 @@ message! {
         active_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         standby_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         warmup_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
-        /// Members of one process have the same process id; they share its state stores.
+        /// The id of the process that the member runs in. The members of one process share its
+        /// state stores.
         process_id: Option<Str<'a>>, 0..;
         /// The endpoint at which interactive queries reach the member.
         user_endpoint: Option<StreamsGroupEndpoint<'a>>, 0..;
@@ -59,7 +60,7 @@ message! {
         repartition_source_topics: Vec<i16>, 0..;
     }
 
-    /// An internal topic. With 0 partitions the server decides their number.
+    /// An internal topic. If `partitions` is 0, the server decides the number of partitions.
     pub struct StreamsGroupTopicInfo<'a> {
         name: Str<'a>, 0..;
         partitions: i32, 0..;
@@ -99,10 +100,11 @@ message! {
         acceptable_recovery_lag_legacy: i32, 0..=0;
         /// The interval at which the member has to report the offsets of its tasks.
         task_offset_interval_ms: i32, 0..;
-        /// The lag below which a task counts as caught up.
+        /// A task counts as caught up if its lag is at most this.
         acceptable_recovery_lag: i64 = -1, 1..;
         status: Option<Vec<StreamsGroupStatus<'a>>> = Some(Vec::new()), 0..;
-        /// Null if none of the three lists has changed since the last answer to the member.
+        /// Null if none of the three lists has changed since the last answer to the member. A
+        /// member that joins, or reports other tasks, always gets the lists.
         active_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         standby_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         warmup_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
@@ -118,7 +120,7 @@ message! {
         status_detail: Str<'a>, 0..;
     }
 
-    /// An endpoint, and the partitions that its member's tasks read.
+    /// An endpoint of a member, and the partitions that this member's tasks read.
     pub struct StreamsGroupEndpointPartitions<'a> {
         user_endpoint: StreamsGroupEndpoint<'a>, 0..;
         active_partitions: Vec<StreamsGroupTopicPartitions<'a>>, 0..;

@@ -4,7 +4,7 @@
 //! - v2: request `committed_leader_epoch`.
 //! - v3: request `generation_id_or_member_epoch`, `member_id`, `group_instance_id` (KIP-447).
 //! - v4: the error TRANSACTION_ABORTABLE.
-//! - v5: the server adds the offsets' partition to the transaction itself (KIP-890).
+//! - v5: the server itself adds the group's partition to the transaction (KIP-890).
 //! - v6: `topic_id` instead of the name; `generation_id_or_member_epoch` may be a member epoch
 //!   (KIP-1319).
 

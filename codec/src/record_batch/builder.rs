@@ -80,9 +80,9 @@ impl WriteRecord for (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Gathers records in a buffer that is reused. As in batches of Kafka's coordinator, the timestamp
-/// type is CREATE_TIME, nothing is compressed, the base sequence is 0, and only a transaction has a
-/// producer id.
+/// Gathers the records of a batch. The buffer is reused for the next batch. As in batches of
+/// Kafka's coordinator, the timestamp type is CREATE_TIME, nothing is compressed, and the base
+/// sequence is 0. Only a batch in a transaction has a producer id.
 #[derive(Debug)]
 pub struct BatchBuilder {
     /// Space for the header, followed by the records.
@@ -146,7 +146,8 @@ impl BatchBuilder {
         });
     }
 
-    /// Appends a record; `write` appends the fields after the offset.
+    /// Appends a record. It writes the fields up to the offset itself, and `write` appends the
+    /// fields after it.
     #[inline]
     fn append_fields(&mut self, timestamp: i64, write: impl FnOnce(&mut Vec<u8>)) {
         if self.records == 0 {
@@ -251,8 +252,8 @@ fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     out.extend_from_slice(bytes.unwrap_or_default());
 }
 
-/// Inserts, at `at`, the length of the bytes that follow. Records are short, so it is cheaper to
-/// move them by a byte or two than to compute their size first.
+/// Inserts a length at `at`, in front of the bytes that it counts. These are moved by a byte or
+/// two: records are short, so this is cheaper than to compute the length before they are written.
 fn insert_varint(out: &mut Vec<u8>, at: usize, value: usize) {
     let width = varlong_len(value as i64);
     let end = out.len();

@@ -38,16 +38,18 @@ pub struct EndTxnMarker {
     pub coordinator_epoch: i32,
 }
 
-/// Length, attributes, timestamp delta and offset delta; two numbers as the key and two as the
-/// value; the number of headers.
+/// The size of a marker's record. Its bytes are: length, attributes, timestamp delta, offset delta;
+/// the key (its length and two numbers); the value (its length and two numbers); the number of
+/// headers.
 const RECORD_BYTES: usize = 17;
 
 /// The size of a batch with one marker.
 pub const MARKER_BATCH_BYTES: usize = RECORD_BATCH_HEADER_BYTES + RECORD_BYTES;
 
 impl EndTxnMarker {
-    /// The marker of this producer as a batch; `timestamp` is in ms since the epoch. Base offset
-    /// and leader epoch are 0 until the log sets them.
+    /// Encodes a batch whose only record is this marker, for the given producer. `timestamp` is in
+    /// ms since the epoch. The log later sets the base offset and the leader epoch, which are 0
+    /// here.
     pub fn batch(
         self,
         producer_id: i64,

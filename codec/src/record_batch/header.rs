@@ -12,8 +12,8 @@ const CRC_AT: usize = 17;
 pub(super) const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
 
-/// The base sequence in all batches of Kafka's coordinators except markers, in a transaction or
-/// not.
+/// The base sequence of all batches that Kafka's coordinators write, inside and outside of
+/// transactions. Only the markers of transactions have no sequence number.
 pub(super) const COORDINATOR_SEQUENCE: i32 = 0;
 
 /// Bytes that the length field does not count: the base offset and the length field.
@@ -57,7 +57,8 @@ pub enum TimestampType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
     pub base_offset: i64,
-    /// The number of bytes after the length field. Never less than the rest of the header.
+    /// The number of bytes after the length field. [`Self::read`] refuses a length that does not
+    /// cover the rest of the header; [`Self::write`] computes the length.
     pub batch_length: i32,
     pub partition_leader_epoch: i32,
     pub crc: u32,
@@ -154,7 +155,8 @@ impl BatchHeader {
         self.batch_length.max(0) as usize + LENGTH_OVERHEAD
     }
 
-    /// The last offset of the batch. Wraps, because a client may send any offsets.
+    /// The last offset of the batch. A client may send any numbers, so the addition wraps if it
+    /// overflows.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
     }
@@ -219,8 +221,8 @@ impl BatchHeader {
         (self.attributes & DELETE_HORIZON_BIT != 0).then_some(self.base_timestamp)
     }
 
-    /// Sets the delete horizon, which replaces the base timestamp. The caller has to rewrite the
-    /// records, because their timestamps are relative to it.
+    /// Sets the delete horizon. It replaces the base timestamp, to which the timestamps of the
+    /// records are relative. The caller therefore has to rewrite the records.
     pub fn set_delete_horizon(&mut self, horizon: i64) {
         self.attributes |= DELETE_HORIZON_BIT;
         self.base_timestamp = horizon;
@@ -233,8 +235,8 @@ impl BatchHeader {
         self.records_count = 0;
     }
 
-    /// Writes the header at the start of `batch`, which has space for it before the records. Length
-    /// and checksum are computed from `batch`, not taken from `self`.
+    /// Writes the header over the first 61 bytes of `batch`; the records follow these bytes. The
+    /// length and the checksum are computed from `batch`, not taken from `self`.
     ///
     /// # Panics
     /// `batch` is shorter than a header.
@@ -277,8 +279,8 @@ pub fn set_base_offset(batch: &mut [u8], base_offset: i64) {
     put(batch, 0, base_offset.to_be_bytes());
 }
 
-/// Sets base offset, length and magic, which a reader needs to find the next batch. The checksum
-/// covers none of them.
+/// Sets the base offset, the length and the magic. The checksum covers none of these fields, but a
+/// reader needs them to find the next batch.
 ///
 /// # Panics
 /// `batch` is shorter than a header.

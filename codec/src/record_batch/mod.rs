@@ -22,7 +22,7 @@ pub use reader::{Batch, Batches, Record, Records};
 /// The only supported magic.
 pub const MAGIC: i8 = 2;
 
-/// The producer of a transaction, as the header of a batch has it.
+/// The id and epoch of a transactional producer, as in the header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Producer {
     pub id: i64,

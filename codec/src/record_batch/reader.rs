@@ -63,9 +63,9 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Iterates over the batches of a buffer. Checksums are not checked. The iterator ends at the end
-/// of the buffer or after its first error; [`Batches::consumed`] returns the byte position that it
-/// has reached.
+/// Iterates over the batches of a buffer, without a check of their checksums. The iterator ends at
+/// the end of the buffer or after the first batch that cannot be read. [`Batches::consumed`] then
+/// returns the byte position at which it ended.
 #[derive(Debug, Clone)]
 pub struct Batches<'a> {
     bytes: &'a [u8],
@@ -126,7 +126,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The bytes of a record after its length.
+/// Reads the length of a record and returns the bytes that it counts.
 #[inline]
 fn read_body<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8]> {
     let length = usize::try_from(reader.varint()?)
@@ -134,8 +134,9 @@ fn read_body<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8]> {
     reader.take(length)
 }
 
-/// Iterates over the records of a batch, as many as its header says. The iterator ends after its
-/// first error; bytes after the last record are an error, too.
+/// Iterates over the records of a batch. The batch must have exactly as many records as its header
+/// says: fewer records are an error, and so are bytes after the last record. The iterator ends
+/// after its first error.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     reader: Reader<'a>,
@@ -212,8 +213,8 @@ fn nullable_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
 #[inline]
 fn skip_headers(reader: &mut Reader<'_>) -> Result<()> {
     let count = reader.varint()?;
-    // A header takes at least two bytes. A count that is too large is detected here or at the end
-    // of the record.
+    // A header takes at least two bytes. A count above the remaining bytes is refused at once, and
+    // a smaller count that is wrong is detected at the end of the record.
     if count < 0 || count as usize > reader.remaining() {
         return Err(DecodeError::InvalidBatch("an impossible count of headers"));
     }

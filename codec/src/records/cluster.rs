@@ -64,8 +64,8 @@ message! {
         mechanism: i8, 0..;
     }
 
-    /// A SCRAM credential, with the fields of Kafka's `UserScramCredentialRecord`. It proves a
-    /// password without revealing it.
+    /// A SCRAM credential, with the fields of Kafka's `UserScramCredentialRecord`. The server uses
+    /// it to verify a client's password, which the server never learns.
     pub struct ScramCredentialValue<'a> {
         salt: Bytes<'a>, 0..;
         stored_key: SecretBytes<'a>, 0..;
@@ -130,7 +130,7 @@ fn topic_version(value: &TopicValue<'_>) -> i16 {
     i16::from(!value.slots.is_empty())
 }
 
-/// A record of the state that all shards share. None as the value is a tombstone.
+/// A record of the state that all shards share. It is a tombstone if its value is None.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum ClusterRecord<'a> {

@@ -6,14 +6,14 @@ use crate::types::{Bytes, Str, Uuid};
 use crate::wire::{Reader, Result, put_uvarint};
 
 message! {
-    /// The key of records of which a group has one: types 3, 4 and 6; 11, 12 and 15 (share groups);
-    /// 17, 20 and 23 (streams groups).
+    /// The key of the record types that exist once for each group: types 3, 4 and 6; 11, 12 and 15
+    /// for share groups; 17, 20 and 23 for streams groups.
     pub struct ConsumerGroupKey<'a> {
         group_id: Str<'a>, 0..;
     }
 
-    /// The key of records of which each member has one: types 5, 7 and 8; 10, 13 and 14 (share
-    /// groups); 19, 21 and 22 (streams groups).
+    /// The key of the record types that exist once for each member: types 5, 7 and 8; 10, 13 and 14
+    /// for share groups; 19, 21 and 22 for streams groups.
     pub struct ConsumerGroupMemberKey<'a> {
         group_id: Str<'a>, 0..;
         member_id: Str<'a>, 0..;
@@ -102,7 +102,8 @@ message! {
     pub struct ConsumerGroupOwnedTopicPartitions {
         topic_id: Uuid, 0..;
         partitions: Vec<i32>, 0..;
-        /// The epoch at which the member got each of `partitions`, in their order (KIP-1251).
+        /// One epoch for each entry of `partitions`: that in which the member got the partition
+        /// (KIP-1251).
         assignment_epochs: Option<Vec<i32>>, 0.., tag 0;
     }
 
@@ -114,9 +115,9 @@ message! {
     }
 }
 
-/// The metadata of a member that uses the classic protocol; None for other members. None is always
-/// written, as a null structure (one byte, 0), because Kafka reads an absent field as an empty
-/// structure.
+/// The metadata of a member that uses the classic protocol; `None` for other members. `None` is
+/// written as a null structure (one byte, 0). It cannot be left out, because Kafka reads an absent
+/// field as an empty structure.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct MaybeClassic<'a>(pub Option<ClassicMemberMetadata<'a>>);

@@ -63,8 +63,9 @@ message! {
     }
 }
 
-/// The group id in the key of any coordinator record; None if the bytes are not such a key. A scan
-/// that needs few of many records decodes nothing else.
+/// The group id in the key of a coordinator record of any type. None if the bytes are not such a
+/// key. A scan for the records of few groups can skip all other records by this, without decoding
+/// the rest of them.
 pub fn key_group(key: &[u8]) -> Option<&str> {
     let mut reader = Reader::new(key);
     let _record_type = reader.i16().ok()?;
@@ -73,8 +74,8 @@ pub fn key_group(key: &[u8]) -> Option<&str> {
 }
 
 impl OffsetCommitKey<'_> {
-    /// Splits a key into the bytes before the partition, which are equal for all partitions of one
-    /// group and topic, and the partition. None if the bytes are not exactly such a key.
+    /// Splits a key into two parts: its beginning, which is equal for all partitions of one group
+    /// and topic, and the partition. None if the bytes are not exactly such a key.
     pub fn split(key: &[u8]) -> Option<(&[u8], i32)> {
         let (beginning, partition) = key.split_last_chunk()?;
         let mut reader = Reader::new(beginning);
@@ -134,7 +135,7 @@ const PLAIN_VALUE_BYTES: usize = 2 + 8 + 4 + 1 + 8 + 3 + 16;
 macro_rules! group_records {
     ($($name:ident = $type:literal, $versions:expr, flexible $flexible:literal,
         $key:ty => $value:ty, group $group:ident, writes $written:expr;)*) => {
-        /// A coordinator record. None as the value is a tombstone.
+        /// A coordinator record. It is a tombstone if its value is None.
         #[derive(Debug, Clone, PartialEq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub enum GroupRecord<'a> {
@@ -142,11 +143,11 @@ macro_rules! group_records {
         }
 
         impl<'a> GroupRecord<'a> {
-            /// Reads a record; None if its type is unknown. Kafka skips such records.
+            /// Reads a record. Returns None if its type is unknown; Kafka skips such records.
             ///
             /// # Errors
-            /// The key or the value cannot be read, or the value has an unknown version: this build
-            /// cannot serve the log then.
+            /// The key or the value cannot be read, or the version of the value is unknown. This
+            /// build then cannot serve the log.
             pub fn read(key: &'a [u8], value: Option<&'a [u8]>) -> Result<Option<Self>> {
                 let mut reader = Reader::new(key);
                 Ok(Some(match reader.i16()? {

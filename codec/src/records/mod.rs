@@ -27,9 +27,9 @@ use std::ops::RangeInclusive;
 /// The topic of the group coordinator's records: group metadata and committed offsets.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
-/// Asserts that no string would be cut when it is written: the record would differ from what was
-/// acknowledged. Decoded strings are short enough, and other strings are checked before they are
-/// accepted.
+/// Asserts that no string is too long: it would be cut when it is written, and the record would
+/// differ from what was acknowledged. Decoded strings are short enough, and other strings are
+/// checked before they are accepted.
 fn assert_whole<'a>(part: &impl Field<'a>) {
     let longest = part.longest_string();
     assert!(longest <= STRING_BYTES_MAX, "a record cannot hold a string of {longest} bytes");

@@ -19,7 +19,8 @@ message! {
         snapshot_epoch: i32, 0..;
         state_epoch: i32, 0..;
         leader_epoch: i32, 0..;
-        /// -1 until the first reader has decided the start offset.
+        /// -1 until the partition's leader has read the state for the first time and has decided
+        /// the start offset.
         start_offset: i64, 0..;
         /// The number of completed records from the start offset on; -1 if unknown.
         delivery_complete_count: i32 = -1, 0.., tag 0;
@@ -47,8 +48,9 @@ message! {
     }
 }
 
-/// The record types at the beginning of keys: one for snapshots and their tombstones, one for
-/// updates. Otherwise an update has the same key as its snapshot.
+/// The record type, which is the beginning of a key. The first is that of snapshots and of
+/// tombstones, the second that of updates. The rest of the key is the same in a snapshot and in its
+/// updates.
 pub const SHARE_SNAPSHOT_TYPE: i16 = 0;
 pub const SHARE_UPDATE_TYPE: i16 = 1;
 
@@ -77,8 +79,8 @@ pub enum ShareValue {
 }
 
 impl<'a> ShareRecord<'a> {
-    /// Reads a record. None if the type of its key or the version of its value is unknown, or if it
-    /// is an update without a value, which has no meaning.
+    /// Reads a record. Returns None if the type of the key or the version of the value is unknown.
+    /// Also returns None for an update without a value, which has no meaning.
     ///
     /// # Errors
     /// The key or the value cannot be read.

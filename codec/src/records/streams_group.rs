@@ -14,14 +14,14 @@ message! {
         epoch: i32, 0..;
         /// The hash of the metadata of the topology's topics.
         metadata_hash: i64, 0..;
-        /// The epoch of the topology that was validated against the existing topics; -1 if none
-        /// was.
+        /// The epoch of the group's topology if a check found that all its topics exist; otherwise
+        /// -1.
         validated_topology_epoch: i32 = -1, 0.., tag 0;
         /// The assignment configs that the last assignment used.
         last_assignment_configs: Option<Vec<StreamsGroupKeyValue<'a>>> = Some(Vec::new()), 0..,
             tag 1;
-        /// The epoch of the topology whose description is stored; -1 if none is stored; -2 if an
-        /// operation on it was begun and its outcome is unknown.
+        /// The epoch of the topology whose description is stored; -1 if no description is stored;
+        /// -2 if storing or deleting a description was begun and its outcome is unknown.
         stored_description_topology_epoch: i32 = -1, 0.., tag 2;
         /// The epoch of the topology whose description was permanently refused; -1 if none was.
         failed_description_topology_epoch: i32 = -1, 0.., tag 3;

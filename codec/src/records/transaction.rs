@@ -27,10 +27,10 @@ message! {
         transaction_last_update_timestamp_ms: i64, 0..;
         /// -1 in the state Empty.
         transaction_start_timestamp_ms: i64, 0..;
-        /// The producer id before the state transition that wrote this record.
+        /// The producer id in the state before this record.
         previous_producer_id: i64 = -1, 1.., tag 0;
-        /// The producer id after the transaction, if the epochs of the current id are used up;
-        /// otherwise -1.
+        /// The producer id that the next transaction will use, if the epochs of the current
+        /// producer id are used up; otherwise -1.
         next_producer_id: i64 = -1, 1.., tag 1;
         /// 2 if the producer epoch increases with each transaction (KIP-890).
         client_transaction_version: i16, 1.., tag 2;
@@ -40,7 +40,8 @@ message! {
         kept_commits: Vec<KeptCommit>, 1.., tag 1000;
     }
 
-    /// An earlier commit, whose marker may be missing in partitions that are offline.
+    /// An earlier transaction that was committed. Partitions that were offline may still lack its
+    /// marker.
     pub struct KeptCommit {
         producer_id: i64, 1..;
         producer_epoch: i16, 1..;
@@ -58,7 +59,7 @@ const TRANSACTION: Schema = Schema { record_type: 0, versions: 0..=1, flexible_f
 /// The version in which values are written, as with `transaction.version` 1 and later.
 const WRITTEN: i16 = 1;
 
-/// The record of a transactional id. None as the value is a tombstone: the id has expired.
+/// The record of a transactional id. It is a tombstone if its value is None: the id has expired.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TransactionRecord<'a> {

@@ -25,7 +25,8 @@ pub(crate) fn vectors() -> Vec<Vector> {
     text().lines().filter_map(served).collect()
 }
 
-/// The number of bodies that muster serves: a request and a response for each version.
+/// The number of bodies that muster can read: a request and a response for each version that it
+/// serves.
 pub(crate) fn bodies() -> usize {
     let served: usize = ApiKey::ALL.iter().map(|api| api.versions().count()).sum();
     served * 2

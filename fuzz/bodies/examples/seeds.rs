@@ -157,8 +157,8 @@ impl Seeds {
 }
 
 impl Seeds {
-    /// Writes the files of Kafka in the tests: groups of all kinds, all compression types, and the
-    /// log of its controllers.
+    /// Writes the files of Kafka that the tests of the import use: logs of groups of all kinds,
+    /// logs with all compression types, and the log of Kafka's controllers.
     fn imports(&mut self) {
         let mut all = vec![WITH_DATA | PARTIAL | WRITES];
         for (place, name) in (0u8..).zip(FILES) {

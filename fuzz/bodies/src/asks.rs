@@ -242,7 +242,8 @@ fn consumer_heartbeat(
         partitions: partitions(u)?,
     };
     let member_epoch = number(u)?;
-    // A member that joins must send all of these fields; other members may.
+    // If the member joins, it must send each field for which `sends` is called. Otherwise it sends
+    // the field by chance.
     let sends = |u: &mut Unstructured<'_>| Ok(member_epoch == 0 || u.ratio(1, 4)?);
     Ok(ConsumerGroupHeartbeatRequest {
         group_id: group(u)?,

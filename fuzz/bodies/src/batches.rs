@@ -1,4 +1,4 @@
-//! Record batches of producers. Input: whether to repair length and checksum; the batches.
+//! Record batches of producers. Input: whether to repair length, magic and checksum; the batches.
 //!
 //! Compressed records are not decompressed here, so this attacks no decompressor.
 
@@ -24,7 +24,8 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Sets length and checksum of the last batch to valid values.
+/// Turns the bytes after the last readable batch into a valid batch: sets its length, magic and
+/// checksum. If no bytes follow that batch, turns all bytes into one valid batch.
 pub(crate) fn repair_batch(bytes: &mut [u8]) {
     let mut batches = Batches::new(bytes);
     while batches.by_ref().any(|batch| batch.is_ok()) {}
@@ -36,8 +37,8 @@ pub(crate) fn repair_batch(bytes: &mut [u8]) {
     }
 }
 
-/// Sets the checksum of each batch to a valid value. A batch with an impossible length takes all
-/// remaining bytes.
+/// Sets magic and checksum of each batch to valid values. A batch with an impossible length takes
+/// all remaining bytes.
 pub(crate) fn repair_each(mut rest: &mut [u8]) {
     while rest.len() >= RECORD_BATCH_HEADER_BYTES {
         let claimed = [rest[8], rest[9], rest[10], rest[11]];
@@ -74,8 +75,8 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// Checks that a batch stays valid after the changes that a log makes to it. Also checks a new
-/// batch, built from the records that have keys: it contains exactly these records.
+/// Changes a valid batch as a log does, and checks that it is still valid. Also builds a new batch
+/// from those records that have keys, and checks that it contains exactly these records.
 fn patch(batch: &Batch<'_>) {
     if batch.validate().is_err() {
         return;

@@ -33,8 +33,8 @@ fn cut<'a>(mut bytes: &'a [u8], lengths: &[u8]) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// The bytes that the server sends before it needs a file operation, or None if it closes the
-/// connection; and the time.
+/// Returns the bytes that the server sends until it needs a file operation, and the time. If the
+/// server closes the connection, the bytes are None.
 fn sent(pieces: &[&[u8]]) -> (Option<Vec<u8>>, i64) {
     let mut world = World::new(&["socket.request.max.bytes=100000"]);
     world.open(0);

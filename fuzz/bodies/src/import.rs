@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The records of one batch may take 256 MiB; while the buffer grows, the old half exists, too.
+/// The limit of memory. The records of one batch may take 256 MiB. When their buffer grows to this
+/// size, the old buffer, which is half as large, exists at the same time.
 const GRANTED_BYTES: usize = 448 << 20;
 
 /// The files that an input may contain, of two brokers.
@@ -38,8 +39,8 @@ pub const REPAIRS: u8 = 1;
 pub const UNCLEAN: u8 = 2;
 pub const WITH_DATA: u8 = 4;
 pub const PARTIAL: u8 = 8;
-/// If all of these bits are set, a data directory is written. This takes a hundred times as long as
-/// a dry run.
+/// Four flags. Only if all of them are set, a data directory is written, because this takes a
+/// hundred times as long as a dry run.
 pub const WRITES: u8 = 0xf0;
 
 pub fn run(input: &[u8]) {

@@ -5,8 +5,9 @@ use muster_codec::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE};
 use muster_codec::{ApiKey, Reader, Request, Response};
 use std::fmt::Debug;
 
-/// Each invalid byte becomes three bytes (U+FFFD). The string's capacity doubles as it grows, and
-/// while it grows, old and new buffer exist at the same time.
+/// The memory for a string, for each of its bytes in the input. Each invalid byte becomes three
+/// bytes (U+FFFD). The string's buffer doubles when it grows, and the old buffer exists until its
+/// content is copied.
 const TEXT_BYTES_PER_BYTE: usize = 9;
 
 macro_rules! body {

@@ -1,5 +1,5 @@
 //! Recovery of a user topic's partition. Input: whether to repair the last batch of each segment;
-//! the file of the log start offset; segments, each with its length.
+//! the file of the log start offset; segments, each with its base offset and its length.
 
 use crate::batches::repair_batch;
 use crate::memory::within;
@@ -40,7 +40,8 @@ fn split(mut rest: &[u8], repair: bool) -> Vec<(i64, Vec<u8>)> {
     segments
 }
 
-/// Checks that a log that opens starts before its end, and appends the next record at its end.
+/// Opens a partition's log. If this succeeds, checks that the log start offset is not after the
+/// end, and that the next record is appended at the end.
 fn open(start_offset: &[u8], segments: &[(i64, Vec<u8>)]) {
     let bases = segments.iter().map(|(base_offset, _)| *base_offset).collect();
     let mut recovery = PartitionRecovery::new(bases, None);

@@ -1,7 +1,7 @@
 //! Recovery of a shard's log: from arbitrary bytes, and from a valid log with changed files.
 //!
-//! Properties: recovery either fails, or returns the operations from the first one on as they were
-//! written. A log that opens accepts appends, and still has them at its next startup.
+//! Properties: recovery either fails, or returns a prefix of the written operations, unchanged. A
+//! log that opens accepts appends, and still has them at its next startup.
 
 #[path = "../../../storage/tests/common/mod.rs"]
 mod disk;
@@ -80,7 +80,7 @@ fn check_continuation(base: &Base, mut disk: Disk, recovered: Recovered, replaye
     assert_eq!(State::of(&again), expected, "the state after the append");
 }
 
-/// A change of files. Positions count blocks; a position of a single byte counts bytes.
+/// A change of files. A field with `block` in its name counts blocks; `at` counts bytes.
 #[derive(Debug, Arbitrary)]
 enum Edit {
     Byte {
@@ -93,7 +93,8 @@ enum Edit {
         block: u8,
         count: u8,
     },
-    /// The effect of a misdirected write, or an old block in place of a new one.
+    /// Copies a block over another. This is what a misdirected write does. It also stands for a
+    /// block that was not replaced by its newer version.
     CopyBlock {
         from: u8,
         from_block: u8,
@@ -111,8 +112,8 @@ enum Edit {
         file: u8,
         sequence: u8,
     },
-    /// Changes a byte in the header of a block and makes the checksum valid. No real disk does
-    /// this.
+    /// Changes one of the first 256 bytes of a block, or of a segment header, and makes the
+    /// checksum valid. No real disk does this.
     Forge {
         file: u8,
         block: u8,
@@ -122,7 +123,8 @@ enum Edit {
 }
 
 impl Edit {
-    /// Applies the edit. Returns true if the result is valid bytes that no log has written.
+    /// Applies the edit. Returns true if the edit is a forgery: the changed bytes look valid
+    /// although no log wrote them.
     fn apply(&self, config: &LogConfig, disk: &mut Disk) -> bool {
         match *self {
             Self::Byte { file, at, byte } => {
@@ -168,7 +170,7 @@ impl Edit {
     }
 }
 
-/// Sets a byte of a block header, and makes the checksum valid.
+/// Sets a byte of a block or of a segment header, and makes the checksum valid.
 fn forge(bytes: &mut [u8], at: usize, byte: u8) {
     bytes.get_mut(at).into_iter().for_each(|it| *it = byte);
     if bytes.len() < BLOCK_BYTES {
@@ -208,8 +210,8 @@ struct Base {
     replayed: Vec<Replayed>,
 }
 
-/// Four logs: not compacted with one segment and with several, compacted without and with reused
-/// files.
+/// Four logs: one with a single segment and one with several, both without compaction; one that was
+/// compacted before it reused files, and one after.
 static BASES: LazyLock<[Base; 4]> = LazyLock::new(|| {
     [
         Base::new(small_config(), 6),

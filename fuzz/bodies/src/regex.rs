@@ -19,8 +19,8 @@ pub fn run(input: &[u8]) {
     within(GRANTED_BYTES, || resolve(expression, &names));
 }
 
-/// Checks that the same topics are found if each name is matched alone, if all names are matched at
-/// once, and if they are matched in slices.
+/// Finds the matching topics in three ways, which must agree: each name alone, all names in one
+/// step, and the names in slices.
 fn resolve(expression: &str, names: &[&str]) {
     let Ok(regex) = Regex::new(expression) else { return };
     let matching: Vec<&str> = names.iter().copied().filter(|name| regex.matches(name)).collect();

@@ -7,7 +7,8 @@ use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Budget, Config, Context, Coordinator, NoTopics};
 
-/// An assigned partition takes only some bytes in a record, but an entry in several tables.
+/// The memory that each byte of the input may take. An assigned partition needs only a few bytes in
+/// a record, but an entry in each of several tables.
 const GRANTED_PER_BYTE: usize = 1024;
 const GRANTED_BYTES: usize = 1 << 20;
 
@@ -36,8 +37,8 @@ pub(crate) fn read<'a>((key, value): (&'a [u8], Option<&'a [u8]>)) -> Option<Gro
     GroupRecord::read(key, value).ok().flatten()
 }
 
-/// Checks that the records of a coordinator's durable state reproduce the same state in another
-/// coordinator.
+/// Loads the records and writes the coordinator's durable state as records. Checks that another
+/// coordinator gets the same state from these. Then lets time pass.
 fn load(records: &[GroupRecord<'_>]) {
     let mut coordinator = Coordinator::new(Config::default());
     records.iter().for_each(|record| coordinator.replay(record, 0));

@@ -96,8 +96,8 @@ fn repair_file(file: &mut [u8]) {
     file[8..12].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Sets the checksum of a part. The file has the place, the length and the checksum of the part,
-/// one after the other, from `part` on.
+/// Corrects the checksum of a part of the file. Position `part` has three numbers: the position of
+/// the part, its length and its checksum.
 fn repair_part(file: &mut [u8], part: usize) {
     let (at, len) = (number(file, part, 8), number(file, part.saturating_add(8), 8));
     let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);
@@ -148,7 +148,8 @@ fn written(coordinator: &mut Coordinator) -> Option<(Vec<u8>, SnapshotPart)> {
 
 fn opened(file: &[u8], index: &SnapshotPart) -> Option<Coordinator> {
     let mut coordinator = Coordinator::new(Config::default());
-    // The checksum is that of the present index, even if it was changed.
+    // The index may have been changed. Its checksum is computed again, so that the index is read
+    // nevertheless.
     let (index, bytes) = (range(index), Arc::new(file.to_vec()));
     let crc = crc32c::crc32c(&file[index.clone()]);
     let opened = coordinator.open_snapshot(bytes, index, crc);
@@ -165,7 +166,8 @@ fn seen(coordinator: &mut Coordinator) -> Option<Vec<RecordBytes>> {
     coordinator.damage().is_none().then(|| bytes(coordinator))
 }
 
-/// Lets time pass, as after loading. The state of damaged groups is not checked.
+/// Lets time pass, as after loading, so that timers of groups fire. Damaged groups must not lead to
+/// a panic, but their state is not checked.
 fn run_on(coordinator: &mut Coordinator) {
     coordinator.load_members();
     coordinator.loaded(1_000_000, Wall(1_000_000), &NoTopics);

@@ -52,19 +52,18 @@ enum Asked {
 #[derive(Default)]
 pub(crate) struct Connection {
     serial: u32,
-    /// The bytes that the server has sent; and API, version and correlation id of the answers in
-    /// them.
+    /// The bytes from the server that the client has not decoded.
     pub(crate) received: Vec<u8>,
     pub(crate) expected: VecDeque<(ApiKey, i16, i32)>,
     unsent: usize,
-    /// The number of bytes of slices that the socket still accepts. None if the client reads, so
-    /// that there is no limit.
+    /// The number of bytes of slices (parts of fetch answers) that the socket still accepts from
+    /// the server. None if the client reads: the socket then accepts any number.
     window: Option<usize>,
 }
 
 impl Connection {
-    /// Sends the bytes of a slice to the client. The socket accepts half of them (all if they are
-    /// at most 100), as long as it has space. Returns the number of accepted bytes.
+    /// Sends a part of a slice's bytes to the client and returns its length. The part is the first
+    /// half, or all bytes if they are at most 100. It is shorter if the socket accepts fewer bytes.
     fn take(&mut self, parts: &[u8]) -> usize {
         let half = if parts.len() > 100 { parts.len() / 2 } else { parts.len() };
         let sent = half.min(self.window.unwrap_or(usize::MAX));
@@ -195,7 +194,7 @@ impl World {
     pub(crate) fn advance(&mut self, ms: i64) {
         let until = self.now + ms;
         while let Some(at) = self.deadline.filter(|at| *at <= until) {
-            // A deadline that has already passed is handled a millisecond later.
+            // If the deadline has already passed, it is handled one millisecond from now.
             self.now = at.max(self.now + i64::from(at <= self.now));
             if self.now > until {
                 break;
@@ -250,7 +249,7 @@ impl World {
         }
     }
 
-    /// Sends output. The shard requires that sendable output is taken in each turn.
+    /// Sends all output of the shard. The shard requires that this is done in each turn.
     fn send_output(&mut self) {
         let mut sendable = std::mem::take(&mut self.sendable);
         self.shard.take_sendable(&mut sendable);
@@ -270,7 +269,8 @@ impl World {
         }
     }
 
-    /// Lets the client read the sent bytes. Returns false if there were none.
+    /// Lets the client read all that the server has sent, and notifies the server. Returns false if
+    /// there was nothing to read.
     pub(crate) fn taken(&mut self, slot: u32) -> bool {
         let Some(connection) = self.connections.get_mut(&slot) else { return false };
         let was_sent = std::mem::take(&mut connection.unsent) > 0;

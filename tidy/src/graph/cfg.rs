@@ -3,7 +3,7 @@
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// Whether one of the attributes is a `cfg` that cannot hold outside of tests.
+/// Whether the item exists only in tests: one of its `cfg` attributes requires `test`.
 pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|it| it.path().is_ident("cfg")).any(|attribute| {
         let predicate: Result<Meta, _> = attribute.parse_args();
@@ -44,7 +44,7 @@ pub(super) fn attributes(item: &syn::Item) -> &[Attribute] {
         Item::Type(it) => &it.attrs,
         Item::Union(it) => &it.attrs,
         Item::Use(it) => &it.attrs,
-        // Items that syn does not parse, and kinds that it may add.
+        // Items that syn does not parse, and kinds of items that a later syn may have.
         _ => &[],
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The nodes by name, each with the nodes that its edges lead to.
+/// Maps each node's name to the nodes that its edges lead to.
 pub(crate) type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// The strongly connected components of more than one node.
+/// The strongly connected components (each node reaches each other one) that have several nodes.
 pub(crate) fn components(graph: &Graph) -> Vec<BTreeSet<&str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         graph.keys().map(|it| (it.as_str(), reached_from(graph, it))).collect();

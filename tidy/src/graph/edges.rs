@@ -1,4 +1,4 @@
-//! Finds the items of other files that the items of a file name.
+//! Finds all names in a file that refer to items of other files.
 
 use super::Graph;
 use super::cfg::{attributes, attributes_within, is_for_tests};
@@ -7,7 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use syn::visit::{self, Visit};
 
-/// The files of a crate, each with the other files whose items it names.
+/// Maps each file of a crate to the other files that it uses, because it names their items.
 pub(crate) fn file_graph(all: &Crate<'_>) -> Graph {
     let mut graph = Graph::new();
     for (id, module) in all.modules.iter().enumerate().filter(|(_, it)| !it.is_test) {
@@ -29,8 +29,8 @@ struct Uses<'c> {
 }
 
 impl Uses<'_> {
-    /// Records the items that a path leads to. A path that leads to a module uses none of the
-    /// module's items.
+    /// Records the modules that define the items to which a path leads. If the path leads to a
+    /// module, it names none of the module's items, and nothing is recorded.
     fn add(&mut self, path: &[String]) {
         let targets = self.all.resolve(self.module, path);
         self.found.extend(targets.into_iter().filter_map(|it| match it {

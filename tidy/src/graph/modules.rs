@@ -15,7 +15,8 @@ pub(crate) struct Crate<'w> {
     folder: String,
     files: BTreeMap<&'w str, &'w Source>,
     pub(super) modules: Vec<Module<'w>>,
-    /// The macros of the crate by name. Below its definition a macro is in scope without a path.
+    /// For the name of each macro of the crate, the module that defines it. Code after the
+    /// definition may name the macro without a path.
     pub(super) macros: BTreeMap<String, ModuleId>,
     /// Cache: the targets of names that were looked up in a module.
     pub(super) known: RefCell<BTreeMap<(ModuleId, String), BTreeSet<Target>>>,
@@ -61,7 +62,7 @@ pub(super) struct Used {
     pub(super) name: Option<String>,
 }
 
-/// The folders in which the files of a module's children are.
+/// The folders in which the files of a module's child modules are.
 #[derive(Clone)]
 struct Place {
     /// The folder of the file that contains the module.
@@ -111,7 +112,7 @@ impl<'w> Crate<'w> {
     pub(crate) fn top_level(&self) -> BTreeMap<String, String> {
         let mut names = BTreeMap::new();
         for module in &self.modules {
-            // The module of the whole file precedes the inline modules in it.
+            // In `modules`, the module of a whole file comes before the inline modules in the file.
             names.entry(module.file).or_insert(module.path.first());
         }
         let named = names.into_iter().filter_map(|(file, name)| Some((file, name?)));
@@ -184,7 +185,7 @@ impl<'w> Crate<'w> {
         }
     }
 
-    /// The file of a module that is not inline.
+    /// Finds the file of a module whose `mod` item has no body.
     fn find(&self, item: &ItemMod, place: &Place, name: &str) -> Option<&'w str> {
         let candidates = match path_attribute(item) {
             Some(path) if place.is_in_braces => vec![normal(&place.of_children, &path)],
@@ -229,7 +230,7 @@ impl<'w> Module<'w> {
     }
 }
 
-/// The paths of a `use` item, each with the name that it gets.
+/// The paths that a `use` item imports, each with the name that it binds to the path.
 pub(super) fn used(tree: &UseTree) -> Vec<Used> {
     let mut all = Vec::new();
     flatten(tree, &[], &mut all);

@@ -4,8 +4,8 @@ use super::modules::{Binding, Crate, ModuleId, Target};
 use std::collections::BTreeSet;
 
 impl Crate<'_> {
-    /// All targets of a path in a module; there may be two, because a name can be a module and a
-    /// function. Empty if the path leads out of the crate.
+    /// All targets of a path in a module. There may be two, because a module and a function can
+    /// have the same name. Empty if the path leads out of the crate.
     pub(super) fn resolve(&self, from: ModuleId, path: &[String]) -> BTreeSet<Target> {
         self.follow(from, path, &mut Vec::new())
     }
@@ -15,8 +15,8 @@ impl Crate<'_> {
         self.ancestors(module).any(|it| it == above)
     }
 
-    /// Resolves a path. `under_way` has the lookups in progress, as (module, name), so that cycles
-    /// end.
+    /// Resolves a path. `under_way` lists the lookups in progress, as (module, name). It ends
+    /// lookups that would go round in a cycle.
     fn follow<'n>(
         &'n self,
         from: ModuleId,
@@ -43,7 +43,7 @@ impl Crate<'_> {
             let mut targets = self.look_up(at, name, under_way);
             let is_bound = self.modules[at].names.contains_key(name);
             if targets.is_empty() && is_ours && !is_bound {
-                // The name is not found: a macro of the module creates the item.
+                // The name is not found, so a macro in this module must create the item.
                 targets.insert(Target::Item(at));
             }
             let below = targets.iter().find_map(|it| match it {
@@ -59,9 +59,9 @@ impl Crate<'_> {
         BTreeSet::from([Target::Module(at)])
     }
 
-    /// Finds the targets of a name in a module. Modules may glob-import each other, so that a
-    /// lookup may arrive at a lookup that is in progress. It then returns nothing, and the outer
-    /// lookup finds the result.
+    /// Finds the targets of a name in a module. If modules glob-import each other, a lookup may
+    /// lead to the same lookup again. The inner one then returns nothing, and the outer one finds
+    /// the result.
     fn look_up<'n>(
         &'n self,
         module: ModuleId,

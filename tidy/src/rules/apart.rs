@@ -1,13 +1,13 @@
-//! The rule against modules that reach others from which they are kept apart.
+//! The rule that keeps modules apart: certain modules may not use certain others.
 
 use crate::graph::CrateGraph;
 use crate::{Breach, Canary, Rule, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modules that may not use others, not even through further files.
+/// Modules that must not use certain other modules, neither directly nor through further files.
 const APART: &[Pair] = &[
-    // Sockets and answers know nothing of records: a message to a shard once made them depend on
-    // all partitions.
+    // The code for sockets and answers knows nothing of records. It depended on all partitions when
+    // it used the type of the messages to shards.
     Pair { folder: "server/src", module: "net", from: "partitions" },
 ];
 
@@ -60,7 +60,8 @@ impl Rule for Apart {
     }
 }
 
-/// The shortest chain of files from the module to the other; None if there is none.
+/// The shortest chain of files through which the first module uses the second one. None if it does
+/// not.
 fn chain<'g>(graph: &'g CrateGraph, pair: &Pair) -> Option<Vec<&'g str>> {
     let is_in = |file: &str, module| graph.top_level.get(file).is_some_and(|it| it == module);
     let mut before: BTreeMap<&str, Option<&str>> = BTreeMap::new();

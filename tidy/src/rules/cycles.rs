@@ -42,8 +42,8 @@ impl Rule for Unreached {
     }
 }
 
-/// Groups of files that use each other (strongly connected components). The ratchet has the size of
-/// the group for each of its files: no group may grow, and no file may join one.
+/// Groups of files that use each other (strongly connected components). For each file in a group,
+/// the ratchet counts the files in the group. So no group may grow, and no file may join one.
 pub(super) struct Components;
 
 impl Rule for Components {
@@ -77,8 +77,8 @@ impl Rule for Components {
     }
 }
 
-/// Like [`Components`], for the folders of a crate. Without cycles a reader can begin with the
-/// lowest folder and end at the root.
+/// Like [`Components`], for the top-level modules of a crate. If there are no cycles, the crate can
+/// be read from the modules that use no other one up to its root.
 pub(super) struct Modules;
 
 impl Rule for Modules {
@@ -114,7 +114,7 @@ impl Rule for Modules {
     }
 }
 
-/// The edges from a node to other nodes of its component.
+/// Describes which other nodes of its component a node uses.
 fn edges(graph: &Graph, node: &str, component: &BTreeSet<&str>) -> String {
     let ahead = graph.get(node).into_iter().flatten().map(String::as_str);
     let within: Vec<&str> = ahead.filter(|it| component.contains(it)).collect();
@@ -138,8 +138,8 @@ mod canaries {
 
     use crate::Canary;
 
-    /// Test items that stand before `b`'s use of `c`, while `c` uses `b`. The rule must read on
-    /// after each of them.
+    /// Items for tests only, each followed by code with which file `b` uses `c`. (`c` uses `b`,
+    /// too.) The rules must ignore the test items, but find this use.
     const TESTS: [&str; 6] = [
         "#[cfg(test)]\nmod tests;\n\nuse crate::c::C;\n",
         "#[cfg(test)]\n#[path = \"elsewhere.rs\"]\npub(crate) mod tests;\nuse super::c::C;\n",
@@ -152,8 +152,8 @@ mod canaries {
         "use crate::c;\n#[cfg(test)]\nmod tests {}\nfn f<T: c::inner::C>() {}\n",
     ];
 
-    /// Crates with a cycle of `b` and `c`, one for each of the test items, which stands before the
-    /// use of `c`.
+    /// One crate for each text of `TESTS`, which is the beginning of `b`. In each crate `b` and `c`
+    /// form a cycle.
     pub(super) fn below_tests(canary: Canary, places: &[&str]) -> Canary {
         let break_by = |canary: Canary, tests: &&str| {
             canary.breaks(

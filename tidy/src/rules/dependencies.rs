@@ -1,5 +1,5 @@
-//! Rules about dependencies, from the lists of `deny.toml`. `.ci/deny` checks the same for all
-//! platforms with cargo-deny, which has to download them.
+//! Rules about dependencies, from the lists in `deny.toml`. In `.ci/deny`, cargo-deny checks the
+//! same for all platforms, but it has to download the dependencies.
 
 use crate::{Breach, Canary, Deny, Exception, Package, Rule, Skipped, Workspace};
 
@@ -119,8 +119,8 @@ impl Rule for Versions {
     }
 }
 
-/// Entries of `skip` that are no longer needed. Such an entry would permit the old version to
-/// return.
+/// Entries of `skip` that are no longer needed. If the skipped version of a crate returned, such an
+/// entry would permit it.
 pub(super) struct UnusedSkips;
 
 impl Rule for UnusedSkips {

@@ -7,8 +7,8 @@ use syn::visit::{self, Visit};
 /// The most lines of a function, from `fn` to its closing brace.
 const LINES: usize = 70;
 
-/// Functions above the limit, including tests: if a story does not fit on a screen, it is hard to
-/// see which step failed. The rule does not see functions in macros, such as `proptest!`.
+/// Functions above the limit, including tests: if a test does not fit on a screen, it is hard to
+/// see which step failed. The rule does not see functions in macros such as `proptest!`.
 pub(super) struct LongFunctions;
 
 impl Rule for LongFunctions {

@@ -11,7 +11,8 @@ mod words;
 
 use crate::Rule;
 
-/// All rules, in the order of their subjects: lines, words, files, crates, pages, dependencies.
+/// All rules, in the order of their subjects: lines, functions, words, files, crates, pages,
+/// dependencies.
 pub static RULES: &[&dyn Rule] = &[
     &lines::LongLines,
     &lines::LongFiles,

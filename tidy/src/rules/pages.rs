@@ -90,7 +90,8 @@ impl Rule for Links {
     }
 }
 
-/// Whether a link has a target. A link to a heading uses GitHub's anchor, which is mdBook's, too.
+/// Whether a link has a target. A link to a heading names the heading's anchor, which GitHub and
+/// mdBook make in the same way.
 fn leads_somewhere(workspace: &Workspace, page: &Source, link: &str) -> bool {
     let (place, heading) = link.split_once('#').unwrap_or((link, ""));
     let target = if place.is_empty() { page.path.clone() } else { target(page, place) };
@@ -116,7 +117,7 @@ fn target(page: &Source, link: &str) -> String {
     folders.join("/")
 }
 
-/// The targets of a page's links, without those in code and those to other sites.
+/// The targets of a page's links. Links in code and links to other sites are left out.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().filter(|line| !line.starts_with("    "));
     let found = lines.flat_map(|line| line.split("](").skip(1));

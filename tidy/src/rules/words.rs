@@ -124,7 +124,8 @@ impl Rule for Words {
     }
 }
 
-/// Banned words in pages, including the changelog, because its next entries are new prose.
+/// Banned words in pages. The changelog is checked, too, because its future entries will be new
+/// prose.
 pub(super) struct WordsInPages;
 
 impl Rule for WordsInPages {
@@ -174,7 +175,7 @@ impl Rule for Pronouns {
     }
 }
 
-/// Whether a comment line begins with "Who", "What" or "Whom". A question is allowed.
+/// Whether a comment line begins with "Who", "What", "Whom" or "Whoever". A question is allowed.
 fn starts_with_pronoun(line: &str) -> bool {
     comment(line).is_some_and(|text| {
         let pronouns = ["Who ", "What ", "Whom ", "Whoever "];
@@ -182,7 +183,8 @@ fn starts_with_pronoun(line: &str) -> bool {
     })
 }
 
-/// Comment lines that begin with a preposition. Pages are exempt for the reason of [`Pronouns`].
+/// Comment lines that begin with a preposition, or with a reference to another comment. Pages are
+/// exempt for the reason of [`Pronouns`].
 pub(super) struct Nounless;
 
 impl Rule for Nounless {
@@ -211,8 +213,8 @@ impl Rule for Nounless {
     }
 }
 
-/// Whether a comment line begins with a preposition, where a noun should be. A list of cases ("By
-/// name: ...") counts, too.
+/// Whether a comment line lacks a noun at its beginning: it begins with a preposition, or with a
+/// reference to another comment. "By name: ..." before a list of cases is not allowed, either.
 fn lacks_noun(line: &str) -> bool {
     const BEGINNINGS: [&str; 9] = [
         "Of ",
@@ -228,8 +230,8 @@ fn lacks_noun(line: &str) -> bool {
     comment(line).is_some_and(|text| BEGINNINGS.iter().any(|it| text.starts_with(it)))
 }
 
-/// "behind" where "after" is meant: in comments, in pages, and in strings, which become log lines
-/// and answers.
+/// "behind" where "after" is meant. Comments, pages and strings are checked, because strings become
+/// log lines and answers.
 pub(super) struct Behind;
 
 impl Rule for Behind {

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 /// The error code of the answer that assigns an id to a new member.
 const MEMBER_ID_REQUIRED: i16 = 79;
 
-/// The number of heartbeats after which a group of a newer protocol is stable.
+/// The number of heartbeats after which a consumer, share or streams group is stable.
 const FORMATION: usize = 4;
 
 /// Commits of members of classic groups.
@@ -130,7 +130,7 @@ fn ask_to_join(clients: &mut Clients, client: u32, member_id: &str) -> (i16, Str
     (body.error_code, body.member_id.to_string())
 }
 
-/// Members of groups of a newer protocol; their epochs, by client.
+/// The members of consumer, share or streams groups, one for each client: their current epochs.
 pub(super) struct Modern<P> {
     epochs: Vec<i32>,
     protocol: PhantomData<P>,
@@ -298,7 +298,7 @@ impl Streams {
 
 impl Protocol for Streams {
     const VERSION: i16 = 0;
-    /// The partitions of the tasks, as tasks of one subtopology differ in the partition alone.
+    /// The partition of each task. It identifies the task, because there is only one subtopology.
     type Owned = Vec<i32>;
 
     fn heartbeat(client: u32, epoch: i32) -> Request<'static> {
@@ -346,7 +346,7 @@ fn group(client: u32) -> String {
     format!("group-{client}")
 }
 
-/// A member id as long as those that clients generate.
+/// Returns a member id that has the same length as the ids that clients generate.
 fn member(client: u32) -> String {
     format!("member-{client:015}")
 }

@@ -5,8 +5,8 @@ use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, Records, Response, Uuid};
 
-/// The bytes at the start of a batch that the server sets: offset and leader epoch, with the length
-/// between.
+/// The length of a batch's first three fields: base offset, batch length and leader epoch. The
+/// server sets the first and the last of them.
 const SET_BY_SERVER: usize = 16;
 
 const VALUE: &[u8] = &[b'v'; 100];

@@ -1,15 +1,16 @@
-//! The bounds on the cost of a request, by API, for any state of the shard. The match is
-//! exhaustive, so a new API does not compile without a bound.
+//! The bounds on the cost of a request. They depend on its API and length, and hold whatever the
+//! state of the shard is. The match is exhaustive, so a new API does not compile without a bound.
 
 use muster_codec::ApiKey;
 
 /// The bound for one request of an API.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
-    /// The memory that any request may take, and the size of its answer, apart from `factor`.
+    /// The bounds on the memory for a request and on the size of its answer. `factor` is added to
+    /// both, for each byte of the request.
     pub memory_bytes: usize,
     pub answer_bytes: usize,
-    /// The bytes that each byte of the request adds to both bounds.
+    /// The number of bytes by which each byte of the request raises both bounds.
     pub factor: usize,
 }
 

@@ -1,6 +1,8 @@
 //! Measures the cost of a request in a shard with much state: bytes of memory, bytes of the answer
-//! and turns of work. The request is sent alone, and pipelined by a client that does not read.
-//! Input: API, version and form, or the bytes of a body.
+//! and turns of work. A client sends the request once and reads the answer, or it sends the request
+//! many times (pipelined) and reads nothing. The input has the API and the version, the body, and
+//! whether the request is pipelined. The body is given as bytes, or as a form to generate: how many
+//! names, and whether they differ.
 //!
 //! Property: no request exceeds its bound in [`bounds`].
 
@@ -99,9 +101,9 @@ fn fuzzed(state: &mut State, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Measures every API in its oldest and its newest version (or in all), in each form, alone and
-/// pipelined, in a shard with this amount of state. Returns the name and the cost of each, and the
-/// bound that it exceeds, if any.
+/// Measures requests in a shard with this amount of state: of every API, in its oldest and its
+/// newest version (or in all versions), in each form, both alone and pipelined. Returns the name
+/// and the cost of each, and a description of the bound that it exceeds, if any.
 pub fn survey(
     sizes: Sizes,
     counts: &[usize],
@@ -182,7 +184,8 @@ fn cost(world: &mut World, bytes: &[u8], is_read: bool) -> Cost {
     Cost { request_bytes: bytes.len(), answer_bytes: received, memory_bytes: peak, turns }
 }
 
-/// Describes the bound of the API that a request exceeds. None if it exceeds none.
+/// Compares the cost of a request with the bounds of its API. Returns a description of a bound that
+/// is exceeded.
 fn too_much(api: ApiKey, cost: Cost) -> Option<String> {
     let Bound { memory_bytes, answer_bytes, factor } = bound(api);
     let grown = factor * cost.request_bytes;
@@ -198,7 +201,8 @@ fn too_much(api: ApiKey, cost: Cost) -> Option<String> {
     is_long.then(|| format!("{}: more than {most} bytes of answer: {cost:?}", api.name()))
 }
 
-/// Describes the bound that pipelined requests exceed. None if they exceed none.
+/// Compares the memory that pipelined requests took with the bound of their API. Returns a
+/// description of the bound if it is exceeded.
 fn too_much_pipelined(api: ApiKey, cost: Cost) -> Option<String> {
     let Bound { memory_bytes, factor, .. } = bound(api);
     let most = memory_bytes + PIPELINED_BYTES_MAX + factor * cost.request_bytes;

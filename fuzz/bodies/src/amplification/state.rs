@@ -14,8 +14,8 @@ use muster_codec::{Bytes, Request, Response};
 pub struct Sizes {
     /// The number of groups with one offset each.
     pub groups: usize,
-    /// The number of offsets of one further group, each for a different partition of separate
-    /// topics.
+    /// The number of offsets of one more group. It has committed each of them for a different
+    /// partition, in topics that no other group uses.
     pub offsets: usize,
     /// The number of members in each of two groups. Their client ids have `client_id_bytes` bytes.
     pub members: usize,
@@ -37,8 +37,8 @@ const CONFIGS: &[&str] = &[
 
 const WIDE: &str = "wide";
 const WIDE_PARTITIONS: i32 = 16;
-/// The number of offsets, and of partitions, of each topic of the group with many offsets: the most
-/// that one request may create.
+/// The number of partitions of a topic in which the group with many offsets commits. This is the
+/// most that one request may create. Each partition has one offset.
 const OFFSETS_PER_TOPIC: usize = 10_000;
 const RECORD_BYTES: usize = 100_000;
 
@@ -161,8 +161,8 @@ impl Maker<'_> {
         });
     }
 
-    /// Joins a crowd of members. Their joins stay parked, because they wait for each other, but the
-    /// members exist.
+    /// Sends a join for each member of a large group. The joins wait for each other and stay
+    /// unanswered, but the members exist.
     fn classic_members(&mut self, sizes: Sizes) {
         let join = JoinGroupRequest {
             group_id: "crowd".into(),
