@@ -36,7 +36,7 @@ pub(crate) struct BackupCommand {
     pub(crate) configs: Vec<String>,
 }
 
-/// Backs up a data directory. `config` is that of its server.
+/// Backs up the data directory `data`. `config` is the config of the server that uses it.
 pub(crate) fn run(command: &BackupCommand, config: &Config, data: &Path) -> ExitCode {
     match make(command, config, data) {
         Ok(done) => {
@@ -73,7 +73,7 @@ fn make(command: &BackupCommand, config: &Config, data: &Path) -> Result<BackupD
 /// The address at which this machine can reach the admin listener.
 fn admin(config: &Config, given: Option<&str>) -> Result<SocketAddr, String> {
     let listener = given.unwrap_or(&config.admin_listener).trim();
-    // The address is not used unless a server runs.
+    // This address is used only if a server runs: its admin listener may have the usual port.
     let listener = if listener.is_empty() { "127.0.0.1:9190" } else { listener };
     let address = resolve(&Address::of_listen(listener)?)?;
     let here = match address.ip() {

@@ -1,6 +1,6 @@
 //! `muster config`: the stored configs of brokers, topics and groups, in a data directory that no
-//! server uses. It applies the rules of IncrementalAlterConfigs. So an operator can change configs
-//! when clients can no longer connect.
+//! server uses. With it an operator can change configs when clients can no longer connect. It
+//! applies the rules of IncrementalAlterConfigs.
 
 use crate::offline_change::{change_cluster, image};
 use crate::serve_tool::{server_config, text};

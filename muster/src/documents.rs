@@ -27,7 +27,8 @@ fn pages() -> Vec<PathBuf> {
     pages.chain([root.join("README.md")]).collect()
 }
 
-/// The lines of code that begin with `muster`, joined with their continuation lines.
+/// The commands of a page: its indented lines that begin with `muster`. A line that ends with a
+/// backslash is joined with the next one.
 fn commands(page: &str) -> Vec<String> {
     let joined = page.replace("\\\n", " ");
     let code = joined.lines().filter_map(|line| line.strip_prefix("    "));
@@ -35,8 +36,8 @@ fn commands(page: &str) -> Vec<String> {
     commands.map(str::to_owned).collect()
 }
 
-/// The words of a command, without comments, input and output. Of alternatives (`A | B`) only the
-/// first is kept, and 1 replaces `N` and `POSITION`.
+/// The words of a command. Comments, redirections of input, and the output beside the command are
+/// left out. So are all alternatives but the first (`A | B`). `N` and `POSITION` become 1.
 fn words(command: &str) -> Vec<String> {
     let ends = [" #", " <", "    "].map(|end| command.find(end).unwrap_or(command.len()));
     let command = &command[..ends.into_iter().min().unwrap()];

@@ -1,5 +1,5 @@
-//! The environment of Kafka's container images. A variable `KAFKA_…` sets a config, as in
-//! `kafka.docker.KafkaDockerWrapper`.
+//! The environment variables of Kafka's container images. A variable `KAFKA_…` sets a config, as
+//! it does in `kafka.docker.KafkaDockerWrapper`.
 
 use muster::config::{Config, Finding, Findings, Kind};
 use muster_codec::Uuid;
@@ -9,7 +9,8 @@ use tracing::info;
 
 const PREFIX: &str = "KAFKA_";
 
-/// Variables of Kafka's images that are not configs. They concern the JVM and its logging.
+/// Variables of Kafka's images that are not configs. They concern the JVM, its logging, and the
+/// version of the image.
 const NOT_CONFIGS: &[&str] = &[
     "KAFKA_GC_LOG_OPTS",
     "KAFKA_HEAP_OPTS",
@@ -72,17 +73,16 @@ impl Environment {
         }
     }
 
-    /// Reads configs from a text in the form of `server.properties`, from the variables, and from
-    /// `key=value` words. Variables override the text, and words override both.
+    /// Reads configs from three sources: `file`, a text in the form of `server.properties`; the
+    /// variables, which override it; and `words` of the form `key=value`, which override both.
     ///
-    /// A variable with an unknown key has no effect, because other images set variables for their
-    /// own scripts.
+    /// A variable with an unknown key is ignored: images set such variables for their own scripts.
     ///
     /// # Errors
     /// A finding prevents startup. The error contains all findings.
     pub(crate) fn read(&self, file: &str, words: &[String]) -> Result<Config, Findings> {
         let before = file.lines().count();
-        // Kafka's images also write values without escaping them.
+        // Values are not escaped. Kafka's images write them to their file without escaping, too.
         let lines = self.variables.iter().map(|it| format!("\n{}={}", it.key, it.value));
         let (config, findings) =
             Config::read(&format!("{file}{}", lines.collect::<String>()), words);
@@ -103,8 +103,8 @@ impl Environment {
     }
 }
 
-/// The config key of a variable. One underscore stands for a dot, two for an underscore, three for
-/// a dash.
+/// The config key that a variable sets, from its name without `KAFKA_`: a single underscore becomes
+/// a dot, two become an underscore, three become a dash.
 fn key(name: &str) -> String {
     name.to_lowercase().replace('_', ".").replace("...", "-").replace("..", "_")
 }

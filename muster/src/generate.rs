@@ -18,7 +18,7 @@ pub(crate) fn run(command: Command, directory: &Path) -> ExitCode {
 }
 
 /// Writes a man page for each command to `man`, and a file for each shell to `completions`. All
-/// builds of a release write the same pages: they name neither commit nor target.
+/// builds of a release write equal pages, because pages do not contain the commit or the target.
 fn write(command: Command, directory: &Path) -> io::Result<()> {
     let mut command = command.version(env!("CARGO_PKG_VERSION")).long_version(None);
     let (man, completions) = (directory.join("man"), directory.join("completions"));

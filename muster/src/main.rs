@@ -70,7 +70,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // Every user of the machine may read man pages and completions, but not data.
+    // Other users of the machine may read man pages and completions, but no data.
     if !matches!(command, Command::Generate { .. }) {
         withhold_permissions();
     }

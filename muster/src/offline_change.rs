@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Runs the command with this name, which prints to standard output. The exit status is 0 on
-/// success, 2 on failure.
+/// Runs `act`, which prints to standard output. `name` is the name of its command in messages about
+/// errors. The exit status is 0 on success, 2 on failure.
 pub(crate) fn run(name: &str, act: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> ExitCode {
     match act(&mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,8 +37,8 @@ pub(crate) fn image(data: &Path) -> Result<Arc<ClusterImage>, Failure> {
     Ok(loaded.image().ok_or("shard 0 has no topics")?.clone())
 }
 
-/// Writes the records that `decide` returns to the log of shard 0, which contains the cluster's
-/// records. `decide` gets the configs with which the server is started, if they are known.
+/// Appends the records that `decide` returns to the log of shard 0, which has all records of the
+/// cluster. `decide` sees `config`, or if it is `None`, a config that fits the data directory.
 pub(crate) fn change_cluster(
     data: &Path,
     config: Option<&Config>,

@@ -90,17 +90,19 @@ pub(crate) enum Kind {
     Dev,
 }
 
-/// The configs of a server for a developer. By the defaults of all servers it serves all kinds of
-/// groups, and creates topics when a client names them.
+/// The configs that have other defaults on a server for a developer. No others are needed: every
+/// server serves all kinds of groups by default, and creates topics when a client names them.
 const DEV_CONFIGS: &[(&str, &str)] =
     &[("group.initial.rebalance.delay.ms", "0"), ("group.streams.initial.rebalance.delay.ms", "0")];
 
-/// Temporary data need no reserve on the disk, and may be looked at and reset.
+/// The configs that have other defaults with temporary data: such data need no reserve on the disk,
+/// and the admin listener may show and reset them.
 const PASSING_DATA_CONFIGS: &[(&str, &str)] =
     &[("admin.records", "true"), ("admin.reset.enable", "true"), ("disk.reserve.bytes", "0")];
 
-/// The fewest usable cores with which each core gets a shard by default. With fewer cores there is
-/// one shard: clients and server share the cores, and only one port has to be reachable.
+/// From this number of usable cores on, each core gets a shard by default. With fewer cores there
+/// is one shard. This leaves cores for clients on the same machine, and clients need to reach only
+/// one port.
 const CORES_FOR_SHARDS: u32 = 4;
 
 pub(crate) fn run(kind: Kind, arguments: Serve) -> ExitCode {
@@ -125,7 +127,7 @@ fn serve_until_stopped(kind: Kind, arguments: Serve) -> ExitCode {
     }
 }
 
-/// Runs the server. A temporary directory is removed before this returns.
+/// Runs the server until it ends. If its data directory is temporary, removes it before returning.
 fn serve_with(kind: Kind, arguments: Serve) -> Result<(), Failure> {
     let environment = arguments.environment.then(Environment::of_process).transpose()?;
     let mut config = match &environment {
@@ -228,7 +230,8 @@ fn read_text(file: &Path) -> Result<String, String> {
     Ok(text(bytes))
 }
 
-/// Reads the text as Latin-1, as Java does: every byte is a character.
+/// Reads the text as UTF-8. If the bytes are not valid UTF-8, reads them as Latin-1, as Java does:
+/// each byte is a character.
 pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
@@ -254,8 +257,9 @@ fn check_config(file: &Path, words: &[String]) -> ExitCode {
     }
 }
 
-/// The default number of shards: one for each usable core, but not more than there are partitions
-/// of `__consumer_offsets`, as a further shard would have no groups. If few cores are usable, one.
+/// The default number of shards: one for each usable core, or only one if few cores are usable.
+/// There are at most as many shards as partitions of `__consumer_offsets`: a further shard would
+/// have no groups.
 pub(crate) fn default_shards(config: &Config) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let shards = if cores < CORES_FOR_SHARDS { 1 } else { cores };

@@ -1,5 +1,5 @@
-//! ACLs: the refusals of each API, the parts that answers omit, and changes of ACLs. A change holds
-//! on every shard, and after a restart.
+//! ACLs: the refusals of each API, the parts that are omitted from answers, and changes of ACLs.
+//! Every shard applies a change as soon as it is answered, and still does so after a restart.
 
 use crate::support::alice;
 use crate::support::attacks::dense::{self, Form, Target};
@@ -21,8 +21,8 @@ const CONFIGS: [&str; 4] = [
 const DENIED: i16 = ErrorCode::TopicAuthorizationFailed as i16;
 const NONE: i16 = 0;
 
-/// A server with two shards. Clients without a password may do everything, and alice what ACLs
-/// allow.
+/// A server with two shards. Clients without a password may do everything, and the user alice may
+/// do what ACLs allow.
 struct Secured {
     server: Server,
     outside: u16,
@@ -187,7 +187,8 @@ fn a_client_without_acls_is_denied_every_api() {
         partitions: 4,
     };
     for api in ApiKey::ALL {
-        // Later versions of SyncGroup would first be refused for a missing protocol.
+        // Later versions of SyncGroup have a protocol. The request lacks it, and would be refused
+        // for this instead.
         let newest = *api.versions().end();
         let version = if *api == ApiKey::SyncGroup { 4 } else { newest };
         let request = dense::request(*api, Form::Repeated(1), &target);
@@ -240,7 +241,7 @@ fn the_denied_parts_of_a_request_are_refused_and_the_others_done() {
     let data = tempfile::tempdir().unwrap();
     let secured = Secured::start(data.path());
     let admin = &mut secured.admin();
-    // Two of the three topics have the same leader.
+    // With two shards, two of the three topics have the same leader.
     let topics = ["a", "b", "c"];
     topics.iter().for_each(|name| create_topic(&secured.server, name, 1));
     let [first, second] = [0, 1, 2]

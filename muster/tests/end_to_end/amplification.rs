@@ -20,7 +20,7 @@ fn server() -> (tempfile::TempDir, Server) {
     (directory, server)
 }
 
-/// Commits an offset for each partition in a group.
+/// Commits one offset of the same group for each partition of the topic.
 fn commit_all(client: &mut Client) {
     let response = client.call(9, commit_request("group", "t", 0..PARTITIONS, 1, "").into());
     let Response::OffsetCommit(body) = response else { panic!() };

@@ -14,7 +14,7 @@ fn group(number: i64) -> String {
     format!("group-{number}")
 }
 
-/// A server with this number of shards, a topic with records, and committed offsets of some groups.
+/// A server with this number of shards, a topic, and a committed offset of each group.
 fn filled(data: &Path, shards: u16, configs: &[&str]) -> Server {
     let server = Server::start(data, shards, configs);
     create_topic(&server, "orders", 1);
@@ -22,7 +22,8 @@ fn filled(data: &Path, shards: u16, configs: &[&str]) -> Server {
     server
 }
 
-/// The data directory of a [`filled`] server after a clean stop.
+/// The data directory of a [`filled`] server after a clean stop. With one shard, the topic has a
+/// record.
 fn stopped(shards: u16) -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let mut server = filled(data.path(), shards, &[]);
@@ -44,7 +45,7 @@ fn refused(data: &Path, shards: u16) -> String {
     text
 }
 
-/// Starts a server, and expects that it serves all acknowledged data.
+/// Starts a server, and expects that it serves all committed offsets.
 #[track_caller]
 fn serves(data: &Path, shards: u16) -> Server {
     let server = Server::start(data, shards, &[]);

@@ -1,6 +1,6 @@
-//! Back-pressure: a client that sends faster than the disk can write, or requests more than it
-//! reads, is held back. The memory for it is limited, no request is lost, and other clients are not
-//! affected.
+//! Back-pressure. A client may send faster than the disk can write, or request more than it reads.
+//! The server then stops reading its requests. The memory for this client is limited, none of its
+//! requests is lost, and other clients are not affected.
 
 use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::offsets::commit_request;
@@ -9,7 +9,7 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, Request, Response};
 use std::thread;
 
-/// The number of clients. Each sends more than the log accepts before it is full.
+/// The number of clients. Even one of them sends more than the log accepts at once.
 const CLIENTS: usize = 16;
 const COMMITS: usize = 60;
 const PARTITIONS: usize = 50;
@@ -51,8 +51,8 @@ fn pipelined_commits(client: &mut Client, group: usize) -> usize {
 const RECORD_BYTES: usize = 900_000;
 const FETCHES: usize = 400;
 
-/// The number of turns in which the shard reads all fetches. A request that is sent after the
-/// previous answer takes one turn.
+/// After this number of turns (passes of its loop) the shard has certainly read all fetches. Each
+/// request of another client takes one turn, as it is sent after the answer to the one before.
 const TURNS: usize = 2 * FETCHES;
 
 fn produce_large(client: &mut Client) {

@@ -18,8 +18,8 @@ const SHARDS: u16 = 2;
 const TOPIC: &str = "pairs";
 const PAIRS: i32 = 4;
 
-/// A partition, and a group that commits its end after each record. The two are often on different
-/// shards.
+/// A partition, and a group that commits the end of the partition after each record. Partition and
+/// group are often on different shards.
 struct Pair {
     index: i32,
     /// The last committed offset.
@@ -89,8 +89,8 @@ fn group(pair: i32) -> String {
     format!("pair-{pair}")
 }
 
-/// Checks that a backup shows one moment: its commits are between `before` and `after`, and it has
-/// no record that another shard does not know.
+/// Checks that a backup shows one moment: each commit is between `before` and `after`, and only the
+/// last record of a partition may lack its commit.
 #[track_caller]
 fn is_one_moment(server: &Server, before: &[i64], after: &[i64]) {
     for index in 0..PAIRS {
@@ -283,7 +283,7 @@ fn a_backup_is_for_those_who_may_write_in_the_data_directory() {
     assert_eq!(post("/metrics"), "405");
     assert_eq!(post(&path), "200");
     assert_eq!(post(&path), "409", "its directory is taken");
-    // No tool uses the leftovers, so the next backup and the next start remove them.
+    // No backup tool uses the files that are left. The next backup or start removes them.
     let server = server.restart();
     assert!(!data.path().join("backup").exists());
     drop(server);

@@ -113,8 +113,8 @@ pub fn half_a_frame_and_silence_is_closed_when_idle() {
     assert!(client.is_closed(), "idle for longer than connections.max.idle.ms");
 }
 
-/// Kafka closes an idle connection in every case. muster keeps the connection of a member that
-/// waits for its group.
+/// Kafka closes idle connections even while they wait for an answer. muster closes one that waits
+/// for records, but keeps that of a member that waits for its group.
 #[test]
 fn a_parked_fetch_does_not_keep_an_idle_connection() {
     let delay = "group.initial.rebalance.delay.ms=2000";
@@ -162,8 +162,8 @@ pub fn connections_over_the_limit_are_closed_and_counted_down_again() {
     kept.iter_mut().for_each(Bystander::is_served);
 }
 
-/// A listener at its connection limit leaves further clients waiting until one of its own
-/// connections ends.
+/// At its connection limit, a listener does not accept further clients. They wait until one of the
+/// listener's own connections ends.
 #[test]
 pub fn connections_wait_for_a_place_of_their_listener() {
     let (directory, inside) = (tempfile::tempdir().unwrap(), free_ports(2));

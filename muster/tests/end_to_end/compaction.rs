@@ -24,10 +24,10 @@ const OFFSETS_PARTITIONS: i32 = 5;
 /// The size of a commit's metadata. It makes commits long, so that few of them fill a segment.
 const METADATA_BYTES: usize = 4_000;
 
-/// The minimum that is written between two kills.
+/// The clients commit at least this number of bytes before each kill.
 const WRITTEN_BYTES: i64 = 80 << 20;
-/// The maximum on the disk: the dirty segment and one more, the active, the ready and four spare
-/// segments, and the live records.
+/// The maximum size of the log on the disk: eight segments (the dirty one and one more, the active
+/// one, the ready one, and four spare ones) and 1 MiB for the live records.
 const DISK_BYTES_MAX: u64 = (8 * 16 + 1) << 20;
 
 #[test]
@@ -91,7 +91,8 @@ fn disk_bytes(directory: &Path) -> u64 {
     files.map(|file| file.metadata().map_or(0, |it| it.len())).sum()
 }
 
-/// Commits 1, 2, 3 and so on, the same offset for all partitions, until the server ends.
+/// Commits the offset 1 for all partitions, then 2, 3 and so on. Ends when it is stopped, or when
+/// the server has ended.
 fn commit_until(mut client: Client, worker: usize, committed: &AtomicI64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let offset = committed.load(Ordering::Relaxed) + 1;
@@ -126,8 +127,8 @@ fn check(server: &Server, worker: usize, committed: &AtomicI64) {
     committed.store(found, Ordering::Relaxed);
 }
 
-/// Reads all partitions of the offsets topic from start to end. Offsets rise, and so do the commits
-/// of each key.
+/// Reads all partitions of the offsets topic from start to end. Checks that the offsets of records
+/// rise, and that for each key the committed offsets rise, too.
 fn check_offsets_topic(client: &mut Client) {
     for index in 0..OFFSETS_PARTITIONS {
         let mut newest = BTreeMap::new();

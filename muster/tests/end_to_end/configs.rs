@@ -47,8 +47,8 @@ fn a_limit_of_zero_that_would_lock_clients_out_is_refused() {
     assert!(is_served(&mut server.client(0)));
 }
 
-/// Tools and libraries set such configs: kafka-reassign-partitions sets rates, and Cruise Control
-/// its own keys.
+/// Tools set configs that have no effect in muster: kafka-reassign-partitions sets rates, Cruise
+/// Control sets its own keys.
 #[test]
 fn broker_configs_without_effect_are_kept_and_shown() {
     let directory = tempfile::tempdir().unwrap();

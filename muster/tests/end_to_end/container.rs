@@ -10,8 +10,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A shell script that switches to such a user and file system. Only the data directory can be
-/// written.
+/// A shell script that switches to a user without a name and to a read-only root file system. Only
+/// the data directory can be written.
 const CONFINED: &str = "mount --make-rprivate / && mount -t tmpfs none \"$0\" \
     && mount -o remount,bind,ro / && mount -t tmpfs -o ro none /proc || exit 99
     exec setpriv --reuid=12345 --regid=0 --clear-groups --bounding-set=-all --inh-caps=-all \"$@\"";
@@ -95,21 +95,22 @@ fn a_second_user_of_the_group_continues_with_the_data() {
 /// A control group with the CPU time of one core. It is removed when this is dropped.
 struct OneCore(PathBuf);
 
-/// The hierarchies of control groups that limit CPU time, version 2 and version 1: directory, file,
-/// and content of the file.
+/// The two versions of control groups (version 2 first): the directory in which groups are created,
+/// the file that limits a group's CPU time, and the text to write to it.
 const HIERARCHIES: [(&str, &str, &str); 2] = [
     ("/sys/fs/cgroup", "cpu.max", "100000 100000"),
     ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "100000"),
 ];
 
 impl OneCore {
-    /// `None` if no control group can be created.
+    /// Creates the control group. `None` if that is not possible.
     fn new() -> Option<Self> {
         HIERARCHIES.iter().find_map(|(top, file, text)| {
             let path = Path::new(top).join(format!("muster-one-core-{}", std::process::id()));
             std::fs::create_dir(&path).ok()?;
             let group = Self(path);
-            // Without this controller the file does not exist, and a write would create one.
+            // Without the CPU controller of control groups the file does not exist, and a write
+            // would create an ordinary file.
             std::fs::metadata(group.0.join(file)).ok()?;
             std::fs::write(group.0.join(file), text).ok()?;
             Some(group)

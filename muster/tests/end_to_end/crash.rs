@@ -1,4 +1,4 @@
-//! kill -9 at random times under load. Afterwards acknowledged data are there once and complete,
+//! kill -9 at random times under load. Afterwards no acknowledged data are missing or duplicated,
 //! and groups continue.
 //!
 //! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` seeds their times.

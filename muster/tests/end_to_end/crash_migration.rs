@@ -13,7 +13,7 @@ const GROUP: &str = "changing";
 const TOPIC: &str = "orders";
 const PARTITIONS: i32 = 6;
 
-/// The number of steps within which the members must have shared the partitions.
+/// After at most this number of steps, each member must have its half of the partitions.
 const STEPS: usize = 24;
 
 #[test]
@@ -183,7 +183,7 @@ impl Classic {
             protocols: vec![protocol],
             ..Default::default()
         };
-        // The last version in which a member without an id does not have to join twice.
+        // From version 4 on, a member without an id would have to join twice.
         let response = client.call(3, request.into());
         let Response::JoinGroup(joined) = response else { panic!("{response:?}") };
         assert_eq!(joined.error_code, 0, "{joined:?}");
@@ -194,7 +194,7 @@ impl Classic {
         self.stage = Stage::MustSync;
     }
 
-    /// As the leader of a classic group it assigns all partitions to itself.
+    /// Sends SyncGroup. A member that leads a classic group assigns all partitions to itself.
     fn sync(&mut self, client: &mut Client) {
         let mut all = Vec::new();
         let assigned_partitions = vec![partitions(0..PARTITIONS)];

@@ -1,6 +1,6 @@
-//! Damage while a server runs. If a shard's log is damaged, the next start and a repair still have
-//! all acknowledged data. If a partition's file is lost, it takes no records. A damaged batch of a
-//! partition costs only this batch.
+//! Damage while a server runs. If a shard's log is damaged, no acknowledged data are lost at the
+//! next start or after a repair. If a file of a partition is lost, the partition takes no records.
+//! If a batch in a partition is damaged, only this batch is lost.
 
 use crate::support::http::{get, metric_until};
 use crate::support::offsets::{commit, committed, muster_log};
@@ -17,7 +17,7 @@ const GROUPS: i64 = 100;
 const CORRUPT_MESSAGE: i16 = 2;
 const KAFKA_STORAGE_ERROR: i16 = 56;
 
-/// A high rate of the check that reads the log again, so that a round of a small log takes a
+/// A high rate for the check that reads the log again and again. A small log is then read within a
 /// moment.
 const FAST: &str = "state.check.max.bytes.per.second=100000000";
 
@@ -68,7 +68,7 @@ fn look_at_all(operator: u16) {
     const ROUNDS: &str = "muster_check_file_rounds_total{";
     let line = metric_until(operator, ROUNDS, |_| true);
     let before: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
-    // The current round began before the change, so it does not count.
+    // The current round may have begun before the damage, so only the next whole round counts.
     metric_until(operator, ROUNDS, |rounds| rounds >= before + 2.0);
 }
 
@@ -119,7 +119,7 @@ fn files_that_are_removed_or_cut_cost_nothing() {
         server.says("the log is damaged");
         commit_all(&server, 1_000);
         metric_until(operator, "muster_log_rewritten_total{", |times| times >= 1.0);
-        // The file that was opened last may be lost, too.
+        // The file of the next segment may already have existed, and is then damaged or lost, too.
         look_at_all(operator);
         metric_until(operator, "muster_log_damaged{", |damaged| damaged == 0.0);
         commit_all(&server, 2_000);
@@ -150,7 +150,7 @@ fn recovery_needs_no_block_that_is_older_than_its_snapshot() {
     has_all(&Server::start(data.path(), 1, &[]), 2_000);
 }
 
-/// Produces a small record, and returns the error code.
+/// Tries to produce a small record. Returns the error code.
 fn refused(client: &mut Client) -> i16 {
     refused_value(client, b"b")
 }
@@ -198,7 +198,7 @@ fn a_partition_whose_file_is_lost_says_so_and_takes_no_record() {
     }
 }
 
-/// The server does not access the file before it is opened.
+/// The segment loses its name while the server does not have the file open.
 #[test]
 fn a_segment_that_lost_its_name_is_not_made_again() {
     let data = tempfile::tempdir().unwrap();

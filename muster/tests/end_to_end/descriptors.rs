@@ -21,7 +21,7 @@ const PARTITIONS: i32 = 2_000;
 const PER_SHARD: u64 = 320;
 const OF_ALL: u64 = 260;
 
-/// The version of Fetch, in which there are no fetch sessions.
+/// The version of Fetch: one without fetch sessions.
 const FETCH: i16 = 4;
 
 #[test]
@@ -86,12 +86,12 @@ fn too_few_are_refused_with_the_number_and_with_enough_all_is_served() {
     }
 }
 
-/// A pipe replaces a segment that is not open, so a read of it never ends.
+/// A segment that the server does not have open is replaced by a pipe. A read of it never ends.
 #[test]
 fn a_stop_ends_in_its_time_though_an_operation_hangs() {
     let directory = tempfile::tempdir().unwrap();
-    // A poller's reads have an offset, which a pipe refuses at once. The server's own check is off,
-    // because it would notice that the segment is gone.
+    // Only io_uring waits for the pipe: a poller reads at an offset, which a pipe refuses at once.
+    // The server's own check is off, because it would notice that the segment is gone.
     let unwatched = "state.check.max.bytes.per.second=0";
     let configs = ["stop.max.ms=8000", "io.driver=io_uring", unwatched];
     let mut server = Server::with_few_descriptors(directory.path(), OPEN_FILES, 1, &configs);

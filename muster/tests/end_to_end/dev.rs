@@ -1,4 +1,4 @@
-//! `muster dev` and data in memory: how a developer starts them, and what they leave behind.
+//! `muster dev` and data in memory: how a developer starts them, and which files they leave.
 
 use crate::support::sessions::join_alone;
 use crate::support::{Server, binary, command_with, create_topic, free_ports, produce, said};

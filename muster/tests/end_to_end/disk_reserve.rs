@@ -1,6 +1,6 @@
-//! A file system that other programs fill. Produces are refused while groups, fetches and deletions
-//! are served. A server that starts on it can free space by a deletion. If the machine cannot mount
-//! file systems, the test is skipped.
+//! Other programs fill the file system of the server. It then refuses produces, but serves groups,
+//! fetches and deletions. It can start on a full file system, and a deletion then frees space. If
+//! the machine cannot mount file systems, the test is skipped.
 
 use crate::support::offsets::{commit, committed};
 use crate::support::power::PowerSupply;
@@ -35,7 +35,7 @@ fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
         std::fs::metadata(data.join("reserve")).is_ok_and(|file| file.len() == RESERVE_BYTES)
     });
 
-    // Outside of the reserve file, half of the reserve is still free.
+    // The free space falls to about half of the size of the reserve file.
     let first = volume.path().join("first");
     fill(volume.path(), &first, RESERVE_BYTES / 2 + (1 << 20));
     server.says("produces get KAFKA_STORAGE_ERROR");
@@ -44,8 +44,7 @@ fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
     server.says("produces are served");
     assert_eq!(try_produce(&mut server.client(0), TOPIC), (ErrorCode::None, 1));
 
-    // No space is left, neither for the running server nor for the next one, which gives up its
-    // reserve file.
+    // The server starts on a full disk, and gives up its reserve file.
     assert!(server.stop().success());
     fill(volume.path(), &first, 0);
     let mut server = server.restart();

@@ -28,7 +28,7 @@ fn server(data: &Path, admin: u16) -> Option<Server> {
     Some(Server::of(command, data, port, 1))
 }
 
-/// The value of a metric of the data directory. Waits until there is one.
+/// The value of the metric `name` for the data directory. Waits until the metric has a value.
 fn bytes(admin: u16, name: &str, data: &Path) -> u64 {
     let line = format!("{name}{{path=\"{}\"}} ", data.join("data").display());
     let began = Instant::now();
@@ -72,8 +72,8 @@ fn a_disk_that_fills_is_seen_before_it_is_full() {
     let free = bytes(admin, "muster_disk_free_bytes", &data);
     assert!(free < 200 * MIB && free > 100 * MIB, "{free}");
 
-    // From outside its namespace, the file system can be reached below the root directory of the
-    // process.
+    // The file system is mounted for the server only. This process reaches it below `/proc`, by the
+    // root directory of the server's process.
     let inside = PathBuf::from(format!("/proc/{}/root{}", server.pid(), data.display()));
     let filler = available(&inside) - 15 * MIB;
     std::fs::write(inside.join("filler"), vec![1; filler as usize]).unwrap();

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const SHARDS: u16 = 2;
 const DISK_BYTES: u64 = 512 << 20;
 
-/// After this number of rounds the server gets a new directory, because the load only adds records.
+/// After this number of rounds the server gets a new directory, because no round removes records.
 const ROUNDS_OF_A_DIRECTORY: u64 = 8;
 
 const HANG: Duration = Duration::from_secs(3);
@@ -137,7 +137,7 @@ impl<'v> Stand<'v> {
         let log = self.data.join(format!("shards-{SHARDS}/{shard}"));
         let (path, inode) = flip(&log, random);
         let deadline = Instant::now() + PATIENCE;
-        // Compaction may have replaced the file before the damage was read.
+        // If compaction replaces the file before the damage was read, the log is not rewritten.
         let is_rewritten = || value(self.operator, &metric).is_some_and(|times| times > before);
         while !is_rewritten() && inode_of(&path) == Some(inode) {
             assert!(Instant::now() < deadline, "nothing has mended {}", path.display());
@@ -189,7 +189,7 @@ fn produces_are(server: &Server, wanted: ErrorCode) {
     }
 }
 
-/// `None` if the shard is too busy to answer.
+/// The value of a metric. `None` if the shard is too busy to answer.
 fn value(operator: u16, metric: &str) -> Option<f64> {
     let (_, _, text) = get(operator, "/metrics", "text/plain");
     text.lines().find(|line| line.starts_with(metric)).map(number)
@@ -199,8 +199,8 @@ fn number(line: &str) -> f64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Flips a bit in a block of a segment that takes no more blocks. Returns the file and the offset.
-/// Compaction may replace the file at any time.
+/// Flips a bit in a random block of a random segment. Returns the segment's file and its inode
+/// number, by which the caller notices that compaction has replaced the file.
 fn flip(log: &Path, random: &mut Random) -> (PathBuf, u64) {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The doctor's command for a data directory, run by another command.
+/// The command that runs the doctor for a data directory. `wrapper` is a command that runs it.
 fn doctor(wrapper: &[&str], data: &Path, more: &[&str]) -> Command {
     let doctor = binary();
     let mut words = wrapper.iter().copied();
@@ -44,7 +44,7 @@ fn finding(output: &Output, rule: &str) -> String {
     value
 }
 
-/// Root without the privilege to exceed the limit of locked memory.
+/// Runs a command as root, but without root's privilege to exceed the limit of locked memory.
 const WITHOUT_LOCK: [&str; 3] = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"];
 
 #[test]

@@ -1,5 +1,6 @@
-//! A well-behaved group next to a client that requests as much as it can, by each API, and reads
-//! its answers in each wrong way. No member is removed, and every heartbeat and commit is answered.
+//! A well-behaved group next to a hostile client. The client sends as many requests of each API as
+//! it can. It reads the answers byte by byte, in part, or never. No member is removed, and every
+//! heartbeat and commit is answered.
 //!
 //! Latencies are printed but not judged, because they depend on the machine. `MUSTER_FAIRNESS_MS`
 //! sets the duration of each attack. `MUSTER_FAIRNESS_ALL=1` tries each API with each way to read.
@@ -56,7 +57,8 @@ fn attacks() -> Vec<(ApiKey, Reading)> {
     ApiKey::ALL.iter().enumerate().flat_map(of).collect()
 }
 
-/// The notes of members during an attack, and until the attack's last answers have been sent.
+/// Runs an attack next to a well-behaved group. Returns what its members noted from the start of
+/// the attack until the attacker had ended, and the result of the attack.
 fn beside<T: Send>(
     server: &Server,
     time: Duration,
@@ -79,8 +81,8 @@ fn undisturbed(notes: Notes) -> String {
     notes.report()
 }
 
-/// The longest attack: for longer than a session timeout, a connection lists groups in a state that
-/// no group has.
+/// A connection lists the groups that are in a state that no group has. It does so for longer than
+/// a session timeout. No other attack lasts as long.
 #[test]
 fn sessions_outlast_a_client_that_lists_groups_without_end() {
     let directory = tempfile::tempdir().unwrap();

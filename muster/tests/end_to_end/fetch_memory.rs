@@ -1,5 +1,5 @@
-//! Fetches and look-ups on a real server: the memory that their answers take, and answers that are
-//! being sent while something else happens.
+//! Fetches and look-ups of offsets on a real server: how much memory their answers take, and what
+//! happens to the rest of an answer if something else happens while it is sent.
 
 use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::{Client, Server, create_topic, frame, produce, produce_to_all};

@@ -200,8 +200,8 @@ fn all_invalid_lines_of_a_config_file_are_reported_at_once() {
     server.says("WARN min.insync.replicas=2: not kept, as with one replica");
 }
 
-/// The files that ship with Kafka 4.3, and files as production clusters may have them. They contain
-/// only keys and values.
+/// The files that ship with Kafka 4.3, without the comments that explain their keys, and a file as
+/// a production cluster may have it.
 #[test]
 fn files_of_kafka_start_a_server_or_list_what_must_change() {
     let place = tempfile::tempdir().unwrap();
@@ -216,7 +216,8 @@ fn files_of_kafka_start_a_server_or_list_what_must_change() {
         let checked = muster(&["serve", "--check-config", path.to_str().unwrap()]);
         let text = said(&checked);
         assert_eq!(checked.status.success(), fatal.is_empty(), "{file}: {text}");
-        // The other findings are on one line, and the last line is a summary.
+        // Each fatal finding and each broken promise has a line. All other findings share a line.
+        // The last line is a summary.
         assert_eq!(text.lines().count(), fatal.len() + promises + 2, "{file}: {text}");
         for key in fatal {
             assert!(text.contains(&format!(": {key}")), "{file}, {key}: {text}");
@@ -297,7 +298,7 @@ fn too_few_descriptors_are_reported_with_a_number_of_shards_that_starts() {
     assert!(text.contains("RLIMIT_NOFILE allows 1500") && text.contains("`--shards 3`"), "{text}");
 }
 
-/// The error of a heartbeat that joins a consumer group, and that of the group's description.
+/// Joins a consumer group with a heartbeat, then describes the group. Returns the two error codes.
 fn consumer_group_errors(client: &mut Client) -> [i16; 2] {
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "g".into(),

@@ -1,7 +1,7 @@
-//! A disk that hangs. Requests that need no disk are answered as fast as before, and all others
-//! once the disk works again. The server is on its own ext4 file system, on a disk whose reads,
-//! writes and flushes do not end for a while. Another process syncs there, so that the journal
-//! hangs, too.
+//! A disk that hangs. Requests that need no disk are answered as fast as before, all others once
+//! the disk works again. The server has an ext4 file system of its own. The reads, writes and
+//! flushes of its disk do not end for a while. Another process syncs files there, so the file
+//! system's journal hangs, too.
 //!
 //! `MUSTER_HANG_SECONDS` sets the length of the hang (10 by default). Without FUSE, loop devices or
 //! root, the test is skipped with a message.
@@ -25,11 +25,11 @@ const DISK_BYTES: u64 = 512 << 20;
 const CONFIGS: &[&str] = &["log.segment.bytes=1048576"];
 const LARGE: usize = 600_000;
 
-/// The number of partitions of the topic whose partitions have no directory yet.
+/// The number of partitions of the topic `new`. They have no records, and so no directories yet.
 const NEW_PARTITIONS: i32 = 16;
 
-/// How much longer an answer may take while the disk hangs, on top of `TIMES_SLOWER`. This allows
-/// for a busy machine.
+/// While the disk hangs, an answer may take `TIMES_SLOWER` times as long as before, and this much
+/// more, because the machine may be busy.
 const TOLERANCE: Duration = Duration::from_millis(100);
 const TIMES_SLOWER: u32 = 10;
 
@@ -75,9 +75,9 @@ fn what_needs_no_disk_is_answered_while_the_disk_hangs() {
     assert!(server.stop().success());
 }
 
-/// Makes the disk hang, repeatedly, until the journal is writing a block that the creation of a
-/// partition's directory changes. Returns the thread that detected this: it is blocked while it
-/// creates a directory.
+/// Makes the disk hang at a moment when no new directory can be created, because the journal is
+/// writing a block that would change. This may take several attempts. Returns the hang, and a
+/// thread that is blocked while it creates a directory.
 fn hang_with_the_journal<'v>(
     volume: &'v PowerSupply,
     neighbour: &Neighbour,
@@ -118,10 +118,10 @@ fn prepare(data: &Path) -> Server {
     server.restart()
 }
 
-/// Sends requests that may wait for the disk, each on its own connection and thread: a commit, the
-/// first batches of partitions (which create a directory), a batch that begins a segment, and the
-/// deletion of records with their segment. The last two need no disk, unless the journal is writing
-/// the blocks that they change.
+/// Sends requests that may wait for the disk, each on its own connection and thread: a commit, a
+/// batch that begins a segment, a deletion of records with their segment, and the first batches of
+/// partitions (which create directories). The second and the third need the disk only while the
+/// journal is writing the blocks that they change.
 fn begin_what_needs_the_disk(server: &Server) -> Vec<JoinHandle<()>> {
     let mut asked = vec![ask(server, commits), ask(server, rolls), ask(server, deletes)];
     for partition in 0..NEW_PARTITIONS {
@@ -153,7 +153,7 @@ fn deletes(client: &mut Client) {
     let request = DeleteRecordsRequest { topics, timeout_ms: 10_000 };
     let Response::DeleteRecords(body) = client.call(2, request.into()) else { panic!() };
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
-    // As in Kafka, the answer does not wait for the disk. This commit is after the deletion.
+    // As in Kafka, this answer does not wait for the disk. The commit that follows does.
     commits(client);
 }
 
@@ -244,9 +244,9 @@ fn p99(mut times: Vec<Duration>) -> Duration {
     times[times.len() * 99 / 100]
 }
 
-/// Another process on the machine. It repeatedly creates and removes a directory next to those of
-/// partitions, and syncs. So while the disk hangs, the journal is writing the blocks that the next
-/// new directory changes.
+/// A thread that does what another process on the machine might do: it creates and removes a
+/// directory next to those of partitions, again and again, and syncs after each change. A hang of
+/// the disk thus finds the journal writing the blocks that the next new directory will change.
 struct Neighbour {
     shared: Arc<Rounds>,
     thread: JoinHandle<()>,
@@ -277,7 +277,7 @@ impl Neighbour {
         Self { shared, thread }
     }
 
-    /// Waits until the process is blocked by the disk, which hangs.
+    /// Waits until the disk, which hangs, blocks the thread.
     fn wait_until_stuck(&self) {
         let done = || self.shared.done.load(Ordering::Relaxed);
         let mut before = done();

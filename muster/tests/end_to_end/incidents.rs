@@ -1,5 +1,6 @@
-//! Incidents as an operator sees them. The page's API, the metrics and the log name the cause of
-//! each. `MUSTER_INCIDENTS=FILE` writes the evidence to a file (docs/incidents.md).
+//! Incidents as an operator sees them. For each, the page's API, the metrics and the log name its
+//! cause. With `MUSTER_INCIDENTS=FILE`, the test writes what they said to FILE
+//! (docs/incidents.md).
 
 mod notes;
 
@@ -51,7 +52,7 @@ impl Site {
         Self { server: Server::start(data, 1, &configs), admin }
     }
 
-    /// The line of a metric. Waits until its value satisfies `is_wanted`.
+    /// Waits until the value of a metric satisfies `is_wanted`. Returns the metric's line.
     fn metric(&self, beginning: &str, is_wanted: impl Fn(f64) -> bool) -> String {
         metric_until(self.admin, beginning, is_wanted)
     }
@@ -320,7 +321,8 @@ fn volume(notes: &mut Notes) -> Option<PowerSupply> {
     volume.map_err(|missing| notes.skipped(missing)).ok()
 }
 
-/// Commits offsets until the server has answered `count` times, or does not answer.
+/// Commits offsets `count` times, but ends at the first commit that is not answered. Returns the
+/// number of answers.
 fn commits(server: &Server, count: usize) -> usize {
     let Some(mut client) = Client::try_connect(server.port) else { return 0 };
     let request = |round: usize| {

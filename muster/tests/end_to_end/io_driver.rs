@@ -1,7 +1,7 @@
-//! Servers for which the kernel does not permit io_uring, for example because of a container
-//! engine's seccomp profile, or of little locked memory. The server polls its sockets, logs this
-//! once, and keeps acknowledged data. This file repeats some stories of other files with such a
-//! server. `MUSTER_IO_DRIVER=poll` runs all stories with such a server.
+//! Servers to which the kernel does not permit io_uring, for example because of a container
+//! engine's seccomp profile, or because they may lock little memory. Such a server polls its
+//! sockets, logs this once, and keeps acknowledged data. This file repeats some tests of other
+//! files with such a server. With `MUSTER_IO_DRIVER=poll`, all tests run with one.
 
 use crate::support::driver::{ENOSYS, EPERM, polled, refuse_io_uring};
 use crate::support::offsets::{commit, committed};
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::process::{Command, Stdio};
 
-/// The words that the log contains once, whatever the cause.
+/// The log has one line with these words if the server polls, for whatever reason.
 const FALLBACK: &str = "muster does without io_uring";
 
 /// Checks that the server still has its commits and records after kill -9.
@@ -56,7 +56,8 @@ fn a_filter_that_hides_io_uring_is_named_and_the_server_polls() {
     under_a_filter(ENOSYS, "This kernel has no io_uring, or a seccomp profile hides it");
 }
 
-/// A server with a limit of locked memory. Root loses the privilege to exceed it.
+/// A server that may lock this amount of memory. If the test runs as root, the server loses the
+/// privilege to exceed it.
 fn with_locked_memory(kib: u32, shards: u16) -> (tempfile::TempDir, Server) {
     let directory = tempfile::tempdir().unwrap();
     let port = free_ports(shards);

@@ -1,5 +1,5 @@
-//! Groups of thousands of members over real connections. They join, continue after kill -9, and get
-//! an error when they are too large to be recorded.
+//! Groups of thousands of members over real connections. They join, and continue after kill -9. An
+//! assignment that is too large for a record gets an error.
 
 use crate::support::{Client, Server};
 use muster_codec::messages::*;
@@ -7,7 +7,8 @@ use muster_codec::{Bytes, ErrorCode, Response};
 use std::time::Instant;
 
 const GROUP: &str = "large";
-/// Below the limit of requests in flight on a connection.
+/// The number of members that share a connection. It is below the limit of requests in flight on a
+/// connection.
 const MEMBERS_PER_CONNECTION: usize = 500;
 
 /// A member, and the connection that it shares with others.
@@ -173,7 +174,8 @@ fn an_assignment_too_large_to_be_recorded_is_refused_and_the_next_is_not() {
     let mut crowd = Crowd::new(&server, 40);
     crowd.join(b"metadata");
     let refused = crowd.sync(&vec![8; 300_000]);
-    // Members that sync after the leader find that the next rebalance is in progress.
+    // The leader's assignment is refused, which begins another rebalance. Members whose SyncGroup
+    // arrives later get the error of this rebalance.
     let expected = [ErrorCode::UnknownServerError.code(), ErrorCode::RebalanceInProgress.code()];
     assert!(refused.iter().all(|error| expected.contains(error)), "{refused:?}");
     assert!(refused.contains(&expected[0]));

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions=3";
 
-/// The commits of each group in the directory: the offset of each partition of `orders` from 0 on,
-/// and the metadata.
+/// The committed offsets in the directory: a group, its offsets for the partitions 0, 1 and so on
+/// of `orders`, and the metadata of its commits.
 const COMMITTED: [(&str, &[i64], &str); 14] = [
     ("gzip", &[11], "of 0"),
     ("snappy", &[21], "of 0"),
@@ -195,7 +195,7 @@ fn records_that_are_lost_after_an_import_are_noticed() {
 
     let partitions = fs::read_dir(data.join("topics")).unwrap().map(|it| it.unwrap().path());
     let segment = partitions.map(|it| it.join("00000000000000000000.log")).next().unwrap();
-    // If complete batches are cut off, the rest is a valid log.
+    // Cuts off a whole batch. The rest is a valid log, and only the recovery point shows the loss.
     let bytes = fs::read(&segment).unwrap();
     let last = *batch_starts(&bytes).last().unwrap();
     fs::write(&segment, &bytes[..last]).unwrap();

@@ -49,7 +49,7 @@ fn verify(data: &Path) -> Ended {
     log("verify", data, &[])
 }
 
-/// The first segment of shard 1, the first shard that coordinates some of the groups.
+/// The first segment of shard 1, which coordinates some of the groups.
 fn segment(data: &Path) -> PathBuf {
     data.join("shards-2/1/00000000000000000001.log")
 }
@@ -303,7 +303,7 @@ fn a_user_topic_is_checked_up_to_its_last_batch() {
     let partition = fs::read_dir(topics).unwrap().next().unwrap().unwrap().path();
     let path = partition.join("00000000000000000000.log");
     let len = fs::read(&path).unwrap().len();
-    // After a clean stop no damage is explained by a crash.
+    // The server was stopped cleanly, so a crash cannot be the reason for this damage.
     change(&path, len - 1, &[0xff]);
     let damaged = verify(data.path());
     assert_eq!(damaged.status, 1, "{damaged:?}");
@@ -328,7 +328,7 @@ fn a_torn_end_of_a_user_topic_is_normal_after_a_crash() {
     let torn = verify(data.path());
     assert_eq!(torn.status, 0, "{torn:?}");
     assert!(torn.out.contains("startup cuts the log here"), "{torn:?}");
-    // Damage before a synced segment is not explained by a crash.
+    // If a later segment exists, the one before it was synced. A crash can then not damage it.
     for base in [3, 4] {
         fs::write(partition.join(format!("{base:020}.log")), b"").unwrap();
     }
@@ -369,7 +369,7 @@ fn a_snapshot_is_printed_and_checked_against_the_log() {
     assert_eq!(damaged.status, 1, "{damaged:?}");
     assert!(damaged.out.contains("DAMAGED shards-1/0/snapshot: byte 0: "), "{damaged:?}");
     assert_eq!(log("dump", data.path(), &[]).status, 1);
-    // A file that was cut, and a file of another format version, which does not count as damage.
+    // A snapshot that was cut is damaged. A snapshot of another format version is not.
     fs::write(&path, "MSNP").unwrap();
     assert_eq!(verify(data.path()).status, 1);
     fs::write(&path, [&b"MSNP\0\x63"[..], &[0; 200]].concat()).unwrap();

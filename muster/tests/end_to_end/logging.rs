@@ -1,5 +1,6 @@
-//! Faults of the log's output: it fails, it is not read, or its reader is gone, and clients cause
-//! thousands of lines. The server survives all of them.
+//! Faults of the output to which the server logs: writes to it fail, no process reads it, or its
+//! reader has ended. Meanwhile clients cause thousands of log lines. The server survives all of
+//! this.
 
 use crate::support::{Client, PATIENCE, Server, command, free_ports};
 use muster_codec::messages::ApiVersionsRequest;
@@ -158,7 +159,8 @@ fn other_protocols_are_named_once() {
         (0..20).for_each(|_| visit(server.port, bytes));
         server.says(&format!("this looks like {name}"));
     }
-    // Lines about the other connections would have been written by now.
+    // The server logs in order: if it had logged further lines about HTTP or TLS, they would come
+    // before this one.
     visit(server.port, &garbage(0));
     server.says("is over socket.request.max.bytes");
     for name in ["HTTP", "TLS"] {

@@ -1,6 +1,7 @@
-//! The clients of some of the simulator's seeds talk to a real server, over both drivers, while it
-//! is killed, stopped and paused. The simulator's judge checks the answers, and the state after
-//! each kill. `simulator loopback` runs more seeds.
+//! A real server with the clients of the simulator, for a few of the simulator's seeds. It uses
+//! io_uring in one test, and polls in the other. It is killed, stopped and paused meanwhile. The
+//! simulator's judge checks the answers, and the server's state after each kill. `simulator
+//! loopback` runs more seeds.
 
 use crate::support::binary;
 use simulator::coverage::{Coverage, Seen};
@@ -41,7 +42,7 @@ fn the_clients_of_simulated_runs_are_served_by_polling() {
     all_hold("poll");
 }
 
-/// The rules can be broken: here by a server that starts without its data each time.
+/// Shows that the judge finds violations. This server loses its data at each start.
 #[test]
 fn a_server_that_forgets_what_it_acknowledged_is_found() {
     let directory = tempfile::tempdir().unwrap();
@@ -53,7 +54,7 @@ fn a_server_that_forgets_what_it_acknowledged_is_found() {
     std::fs::write(&server, script).unwrap();
     std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
     let found = outcomes(server, "poll").map(|outcome| outcome.violation);
-    // Such as "the server does not start".
+    // Violations such as "the server does not start" do not count here: no answer shows them.
     let is_of_process = |what: &&String| what.starts_with("the server");
     assert!(found.iter().flatten().any(|what| !is_of_process(&what)), "{found:?}");
 }

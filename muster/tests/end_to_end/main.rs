@@ -1,5 +1,5 @@
-//! The binary `muster` under test, in its own processes. All these tests are one program. Another
-//! program would compile and link `support/` and the server again.
+//! Tests of the binary `muster`, which runs in its own processes. All of them are in one program,
+//! because each further one would compile and link `support/` and the server again.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, unreachable_pub)]

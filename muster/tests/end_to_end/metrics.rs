@@ -1,5 +1,5 @@
-//! Metrics and health of the real server over HTTP. They show what clients do, and hostile requests
-//! cost little.
+//! Metrics and health of the real server over HTTP. Metrics show what clients do. Hostile requests
+//! are refused, and do not delay others.
 
 use crate::support::http::{get, raw};
 use crate::support::{Client, Server, command, free_ports};
@@ -145,7 +145,7 @@ fn hostile_requests_are_refused_and_hold_up_no_other() {
     assert_eq!(status(&long), refused("431"));
     assert_eq!(status(b""), None);
 
-    // More connections than allowed send nothing. The oldest are closed.
+    // Opens more connections than the listener allows, and sends nothing. The oldest are closed.
     let silent: Vec<TcpStream> =
         (0..100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     for path in ["/healthz", "/readyz", "/metrics"] {

@@ -7,7 +7,7 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, Response};
 use serde_json::{Value, json};
 
-/// A group id that contains markup, a new line and another field, in case its output is not
+/// A group id with characters that break a page, a URL or a line of metrics if they are not
 /// escaped.
 const HOSTILE: &str = "<script>alert(1)</script>\"'&\n\\u202e/?#%2F\u{202e}x";
 
@@ -357,8 +357,8 @@ fn commit_many(server: &Server, groups: u64) {
     }
 }
 
-/// Records of each kind that the page shows in its own way: JSON, JSON with a number that scripts
-/// round, markup, and bytes.
+/// Produces records of each kind that the page shows in its own way: JSON, JSON with a number that
+/// JavaScript would round, markup, and bytes that are no text.
 fn write_values(server: &Server) {
     create_topic(server, "values", 1);
     let mut client = server.client(leader(server, "values", 0));

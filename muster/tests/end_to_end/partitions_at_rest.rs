@@ -15,8 +15,8 @@ const OFFSET_OUT_OF_RANGE: i16 = 1;
 const CORRUPT_MESSAGE: i16 = 2;
 const KAFKA_STORAGE_ERROR: i16 = 56;
 const LEADER_NOT_AVAILABLE: i16 = 5;
-/// Larger than any record batch of these tests, but small, so that segments close after a few
-/// batches.
+/// The size of segments. Any record batch of these tests fits in a segment, but a few batches fill
+/// it.
 const SEGMENT_BYTES: usize = 1 << 20;
 
 /// A server with one shard and a topic with one partition.
@@ -167,7 +167,7 @@ fn a_bit_that_changes_after_a_clean_stop_costs_one_batch_until_it_is_repaired() 
     let mut client = server.client(0);
     let lost = [0, 10, 19];
     for offset in 0..end {
-        // A batch without records has replaced a lost batch.
+        // Each lost batch was replaced by a batch that has its offsets, but no records.
         assert_eq!(fetch(&mut client, TOPIC, offset), (0, Some(offset)));
     }
     let trash = fs::read_dir(data.path().join("trash")).unwrap();
@@ -293,9 +293,9 @@ fn without_recovery_points_consumers_skip_missing_records() {
     }
 }
 
-/// Damages a stopped directory, recovers it, and starts the server again. Checks that nothing
-/// changes without `--accept-loss`, and that records were lost. Returns the output, the base
-/// offsets before the damage, and the end of the log.
+/// Damages the directory of a stopped server, recovers it, and starts the server again. Checks that
+/// some records were lost, and that recovery changes nothing without `--accept-loss`. Returns what
+/// recovery printed, the base offsets before the damage, and the end of the log.
 fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i64>, i64) {
     let all = repaired(damage);
     assert!(all.2.contains("LOST of orders-0"), "{}", all.2);

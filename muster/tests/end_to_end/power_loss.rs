@@ -1,5 +1,5 @@
-//! A power loss under load. The server is on its own ext4 file system, on a disk that loses all
-//! unflushed data. Acknowledged data are still there afterwards.
+//! A power loss under load. The server has an ext4 file system of its own, on a disk that loses
+//! unflushed data at random. Afterwards all acknowledged data must be there.
 //!
 //! `MUSTER_POWER_LOSSES` sets the number of losses (2 by default), `MUSTER_SEED` seeds their times.
 //! Without FUSE, loop devices or root, the test is skipped.
@@ -23,8 +23,8 @@ pub fn no_acknowledged_data_is_lost_with_the_power() {
     println!("MUSTER_SEED={seed} MUSTER_POWER_LOSSES={losses}");
     let mut random = Random(seed);
     let started = Instant::now();
-    // With Kafka's defaults, records of user topics are only in the page cache when they are
-    // acknowledged.
+    // Kafka and muster by default acknowledge records of user topics before they are flushed.
+    // This config has them flushed before.
     let configs = [CONFIGS, &["log.flush.interval.messages=1"]].concat();
     let mut server = Server::start(&power.path().join("data"), SHARDS, &configs);
     let mut mixed = Mixed::new(&server, &mut random);

@@ -9,8 +9,7 @@ use serde_json::json;
 
 const POLL_TIMEOUT: &str = "consumer poll timeout has expired.";
 
-/// A reason that contains a new line, another field and another cause, in case its output is not
-/// escaped.
+/// A reason that looks like a new line, a further field and a further cause, if it is not escaped.
 const HOSTILE: &str = "x'), 9 expired (y\ncauses=\"none\" \u{202e}";
 
 /// The only member of a classic group.

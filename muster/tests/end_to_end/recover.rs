@@ -184,7 +184,7 @@ fn a_snapshot_and_the_blocks_behind_it_outlive_a_damaged_log() {
     (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, number));
     server.has_snapshot_at(2 * GROUPS + 1);
     server.kill();
-    // No new snapshot is written, so three commits are after the last snapshot.
+    // This server writes no snapshot, so its three commits are only in blocks after the last one.
     let mut server = Server::start(data.path(), 1, &[]);
     ["first", "second", "third"].iter().for_each(|late| commit(&server, late, "orders", 0, 7));
     server.kill();
@@ -248,7 +248,7 @@ fn an_interrupted_recovery_is_completed_by_the_next() {
     flip(&log, blocks[4] + 60);
     let old = fs::read(&log).unwrap();
     recovered(data.path(), &[]);
-    // The state just before the new log replaced the old one.
+    // Restores the state in which the new log is complete, but has not replaced the old one yet.
     fs::rename(path("shards-1/0"), path("shards-1/0.recovered")).unwrap();
     fs::create_dir(path("shards-1/0")).unwrap();
     fs::write(&log, old).unwrap();

@@ -1,5 +1,5 @@
-//! Data found at startup may be only in the page cache, left by a killed process. A shard sends no
-//! answer that depends on them before they are durable.
+//! Data that a shard finds at startup may be only in the page cache, if a killed process wrote
+//! them. The shard makes them durable before it sends an answer that depends on them.
 
 use muster::clock::Times;
 use muster::cluster::Endpoint;

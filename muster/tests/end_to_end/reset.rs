@@ -125,8 +125,8 @@ fn altered(client: &mut Client) -> Vec<String> {
     configs.filter(of_altered).map(|it| it.name.to_string()).collect()
 }
 
-/// The topics, groups, transactional ids, quotas, ACLs and altered configs that clients of all
-/// shards see.
+/// The topics, groups, transactional ids, quotas, ACLs and altered configs of the server: the
+/// answers of all shards together.
 fn seen(server: &Server) -> [Vec<String>; 6] {
     let mut all: [Vec<String>; 6] = Default::default();
     for shard in 0..server.shards {

@@ -1,4 +1,5 @@
-//! Authentication of clients: PLAIN and SCRAM, messages out of order, delays, and users in the log.
+//! Authentication of clients by PLAIN and SCRAM: requests in a wrong order, delayed refusals, and
+//! users in the log.
 
 mod keys_over_https;
 mod oauthbearer;
@@ -121,7 +122,7 @@ fn mechanisms_and_states_out_of_order_have_kafkas_errors() {
     let mut client = Client::connect(outside);
     assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
     assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
-    // A client of a listener without authentication, and a client that has authenticated.
+    // The same errors for a client that need not authenticate, and for one that already has.
     for mut client in [server.client(0), logs_in(outside, ALICE)] {
         assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
         assert_eq!(authenticate(&mut client, ALICE).error_code, ErrorCode::IllegalSaslState.code());

@@ -1,5 +1,5 @@
-//! Members keep their sessions if the server could not read their heartbeats, because it was
-//! stopped or busy.
+//! Heartbeats may wait in a socket, because the server is stopped or busy and does not read them.
+//! Their members must keep their sessions.
 
 use crate::support::Server;
 use crate::support::offsets::commit_request;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The number of groups.
 const GROUPS: usize = 5_000;
-/// The number of requests about all groups that a client sends at once.
+/// The number of ListGroups requests that a client sends at once. Each has to look at all groups.
 const LISTINGS: usize = 900;
 
 fn server() -> (tempfile::TempDir, Server) {
@@ -32,8 +32,8 @@ pub fn members_survive_a_server_stopped_for_longer_than_their_sessions() {
     let asked: Vec<_> = members.iter_mut().take(MEMBERS / 2).map(|it| it.ask()).collect();
     std::thread::sleep(Duration::from_millis(SESSION_MS + SESSION_MS / 2));
     signal(&server, "-CONT");
-    // The other heartbeats come later. The time for which the server was stopped must not count for
-    // them.
+    // The other members send their heartbeats only now. Their sessions must not have expired: the
+    // time for which the server was stopped does not count.
     std::thread::sleep(Duration::from_millis(SESSION_MS / 4));
     let (first, others) = members.split_at_mut(MEMBERS / 2);
     let asked_later: Vec<_> = others.iter_mut().map(|it| it.ask()).collect();

@@ -49,7 +49,7 @@ fn written(topic_id: Uuid, partition: i32) -> [ShareRecord<'static>; 2] {
         .map(|value| ShareRecord { key: key(topic_id, partition), value })
 }
 
-/// The record that an export makes of the two records of [`written`].
+/// The single record that an export writes instead of the two records of [`written`].
 fn exported(topic_id: Uuid, partition: i32) -> ShareRecord<'static> {
     let snapshot = ShareSnapshotValue {
         snapshot_epoch: 7,

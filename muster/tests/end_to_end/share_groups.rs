@@ -17,8 +17,8 @@ pub const ACCEPT: i8 = 1;
 pub const RELEASE: i8 = 2;
 pub const REJECT: i8 = 3;
 
-/// A wait of a test, in milliseconds. It is shorter than a lock. A test that waits for longer
-/// fails.
+/// How long a test waits at most, in milliseconds. It is shorter than the time for which a member
+/// locks the records that it has acquired, so no lock ends within a wait.
 const LONG_MS: i32 = 20_000;
 
 /// A member, and its session with the leader of a partition.
@@ -53,7 +53,8 @@ impl Member {
         Self { client, id, topic_id, partition, epoch: 0 }
     }
 
-    /// Sends a ShareFetch with acknowledgements: first and last offset, and type.
+    /// Sends a ShareFetch with acknowledgements. Each has the first offset, the last offset and the
+    /// type.
     fn fetch(&mut self, acknowledged: &[(i64, i64, i8)], max_wait_ms: i32) -> Fetched {
         let request = self.request(acknowledged, max_wait_ms);
         let Response::ShareFetch(answer) = self.client.call(2, request.into()) else { panic!() };
@@ -105,7 +106,8 @@ impl Member {
         }
     }
 
-    /// The error code of a ShareAcknowledge as a whole, and that of the partition.
+    /// Sends a ShareAcknowledge. Returns the error code of the whole answer, and that of the
+    /// partition.
     pub fn acknowledge(&mut self, acknowledged: &[(i64, i64, i8)]) -> (i16, Option<i16>) {
         let partition = ShareAcknowledgePartition {
             partition_index: self.partition,

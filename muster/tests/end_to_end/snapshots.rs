@@ -23,14 +23,15 @@ const LEADER_NOT_AVAILABLE: i16 = 5;
 const PARTITIONS: i32 = 100;
 const GROUPS: usize = 40;
 
-/// The maximum by Kafka's default. The log grows fast, so snapshots are written soon.
+/// The length of the metadata of commits: the maximum by Kafka's default. The log grows fast, so
+/// snapshots are written soon.
 const METADATA_BYTES: usize = 4096;
 
 /// An offset that is easy to find in a file.
 const TELLING: i64 = 0x0123_4567_89ab_cdef;
 
-/// The place of the magic byte in a batch. If that byte of a segment's first batch is wrong, later
-/// batches cannot be found.
+/// The place of the magic byte in a batch. If it is wrong in the first batch of a segment, the
+/// batches after it cannot be found: the partition is then offline.
 const MAGIC: usize = 16;
 
 /// Enough rounds of commits for at least one snapshot.
@@ -76,8 +77,8 @@ fn a_start_after_a_clean_stop_has_little_to_replay() {
     let line = server.line_with("; groups: 40 (");
     let (_, cold) = line.split_once("; groups: 40 (").unwrap();
     let cold: usize = cold.split(' ').next().unwrap().parse().unwrap();
-    // The log after the snapshot may be a quarter as long as the snapshot, and have a quarter of
-    // these groups.
+    // The log after the snapshot is at most about a quarter as long as the snapshot. Only groups
+    // with records in it were replayed.
     assert!(cold >= GROUPS * 2 / 3, "{line}");
     assert_eq!(everything(&server)[8], before[8]);
 }
@@ -123,7 +124,8 @@ fn an_index_that_changes_under_the_server_is_found_and_the_shard_loaded_again() 
     let path = snapshot(directory.path());
     let bytes = fs::read(&path).unwrap();
     let pid = server.pid();
-    // Changes the second half of each slot's entries, as if a page were read from the device again.
+    // Fills the second half of each slot's index with zeros. To the server this looks as if the
+    // device returned other bytes when the kernel read the page again.
     let mut file = fs::File::options().write(true).open(&path).unwrap();
     for row in Snapshot::open(&bytes).unwrap().sections.iter().filter(|row| has_groups(row)) {
         let entries = entries(&bytes, row);
@@ -181,8 +183,8 @@ fn a_shard_is_loaded_again_while_the_others_continue() {
     }
 }
 
-/// When a shard is loaded again, all shards still report the partitions that are offline, including
-/// those of other shards. A partition whose file has been repaired meanwhile is served again.
+/// When a shard is loaded again, offline partitions of all shards stay offline in the answers of
+/// all shards. Only a partition of this shard whose file was repaired meanwhile is served again.
 #[test]
 fn partitions_are_offline_as_before_when_a_shard_is_loaded_again() {
     for is_mended in [false, true] {
@@ -225,7 +227,8 @@ fn a_snapshot_that_contradicts_the_log_is_found() {
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);
-    // The server stops normally, and has the data that it accepted since.
+    // The server can then be stopped cleanly, and has the commits that it accepted after the
+    // repair.
     commit(&mut server.client(0), 5, 1_000, "");
     assert!(server.stop().success());
     server = server.restart();
@@ -262,7 +265,8 @@ fn a_snapshot_is_not_used_once_the_log_has_dropped_later_deletions() {
         (0..4).for_each(|number| commit(&mut server.client(0), number, round, &metadata));
         let is_outdated = dropped_position(data) > from;
         let newest = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header.from;
-        // A new snapshot replaces an outdated one, even if little was written since.
+        // When compaction drops a deletion that a snapshot lacks, the snapshot is outdated. A new
+        // one replaces it, even if little was written since.
         if is_outdated && newest >= dropped_position(data) {
             break;
         }
@@ -291,7 +295,7 @@ fn a_quiet_server_writes_a_snapshot_of_little_data() {
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
 }
 
-/// The highest position of a deletion that compaction has dropped.
+/// The position of the last deletion (an operation in the log) that compaction has dropped.
 fn dropped_position(data: &Path) -> u64 {
     let files = fs::read_dir(data.join("shards-1").join("0")).unwrap();
     let bytes = files.filter_map(|file| fs::read(file.unwrap().path()).ok());
@@ -317,7 +321,7 @@ fn filled_by(data: &Path, shards: u16, configs: &[&str]) -> Server {
     server
 }
 
-/// A killed server whose snapshot leaves no operations to replay, and all its offsets.
+/// A server that was killed, with a snapshot that covers its whole log. Also returns all offsets.
 fn covered(data: &Path) -> (Server, Vec<Vec<i64>>) {
     killed(filled(data), data)
 }
@@ -336,7 +340,7 @@ pub fn with_a_damaged_group(data: &Path) -> (Server, Vec<Vec<i64>>) {
 
 fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     server.kill();
-    // A server that starts without a snapshot writes a new one.
+    // The server writes a new snapshot of the whole log if it starts without one.
     let shards = server.shards;
     (0..shards).for_each(|number| fs::remove_file(snapshot_of(data, shards, number)).unwrap());
     server = server.restart();
@@ -465,7 +469,7 @@ fn everything(server: &Server) -> Vec<Vec<i64>> {
     (0..GROUPS).map(of).collect()
 }
 
-/// `None` if the server ends.
+/// The committed offsets of a group. `None` if the server ends.
 fn fetch(client: &mut Client, number: usize) -> Option<Vec<i64>> {
     let topic = OffsetFetchRequestTopics {
         name: TOPIC.into(),

@@ -21,8 +21,8 @@ const MEMBERS: usize = 8;
 
 /// The limit of the control group.
 const MEMORY_MAX: u64 = 2 << 30;
-/// The shard's account must stay below this, which is less than its limit
-/// (`shard.memory.max.bytes`).
+/// The memory that the shard accounts to clients must stay below this size. The account's limit
+/// (`shard.memory.max.bytes`) is higher.
 const SHARD_MEMORY_MAX: u64 = 1 << 30;
 
 const SIZES: Sizes = Sizes {
@@ -105,7 +105,8 @@ fn make(top: &Path, limit: &str, pid: u32) -> Option<PathBuf> {
     let path = top.join(format!("muster-soak-{pid}"));
     fs::create_dir(&path).ok()?;
     let fill = || {
-        // Without this controller the file does not exist, and a write would create one.
+        // Without the memory controller of control groups the file does not exist, and a write
+        // would create an ordinary file.
         fs::metadata(path.join(limit))?;
         fs::write(path.join(limit), MEMORY_MAX.to_string())?;
         fs::write(path.join("cgroup.procs"), pid.to_string())

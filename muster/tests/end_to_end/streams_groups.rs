@@ -1,5 +1,5 @@
-//! Streams groups: internal topics that the server creates, and tasks that it assigns, across kills
-//! of the server and shards.
+//! Streams groups on all shards, across kills of the server: internal topics that the server
+//! creates, and tasks that it assigns.
 
 use crate::log_exchange::{carried_out, import};
 use crate::support::streams::{CHANGELOG, REPARTITION, StreamsMember, WORDS};
@@ -53,7 +53,8 @@ fn is_shared(members: &[StreamsMember]) -> bool {
 fn formed(server: &Server) -> Vec<StreamsMember> {
     let mut members = members(server);
     StreamsMember::beat_until(&mut members, "the tasks are shared", is_shared);
-    // The group can become stable only after a report of the last assignment.
+    // The group becomes stable only when each member has reported its last assignment in a
+    // heartbeat.
     members.iter_mut().for_each(StreamsMember::beat);
     members
 }

@@ -1,4 +1,5 @@
-//! Metrics that clients push (KIP-714), from a subscription to `/metrics` and to an OTLP endpoint.
+//! Metrics that clients push (KIP-714): their subscriptions, and how the server passes the metrics
+//! on, in `/metrics` and to an OTLP endpoint.
 
 use crate::support::http::get;
 use crate::support::{Client, Server, free_ports, rules};

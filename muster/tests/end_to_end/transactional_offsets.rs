@@ -1,5 +1,5 @@
-//! Offsets that are committed in transactions together with records, over the wire, on one shard
-//! and on two: what groups see after commits, aborts, timeouts, fences and kill -9.
+//! Transactions that commit offsets together with records, on one shard and on two. The tests check
+//! over the wire which offsets a group has after commits, aborts, timeouts, fences and kill -9.
 
 use crate::support::transactional::{Producer, Version, settled, settled_offset, stable_offset};
 use crate::support::{Server, create_topic};
@@ -179,7 +179,8 @@ fn the_first_offset_of_an_open_transaction_is_described_after_kill_9() {
     });
 }
 
-/// Ends a transaction in a partition of `__consumer_offsets`, as `kafka-transactions` does.
+/// Writes a marker to a partition of `__consumer_offsets`, which ends the transaction there. The
+/// tool `kafka-transactions` does so. Returns the error code.
 fn mark(server: &Server, (shard, partition): (u16, i32), marker: WritableTxnMarker<'_>) -> i16 {
     let topic = WritableTxnMarkerTopic {
         name: "__consumer_offsets".into(),

@@ -1,5 +1,5 @@
-//! Transactions of producers over the wire, on one shard and on two: what consumers of committed
-//! records see after commits, aborts, timeouts, fences and kill -9.
+//! Transactions of producers, on one shard and on two. The tests check over the wire which records
+//! a consumer of committed records sees after commits, aborts, timeouts, fences and kill -9.
 
 use crate::support::offsets::muster_log;
 use crate::support::transactional::{
@@ -215,7 +215,7 @@ fn transactional_ids_have_partitions_of_their_own_number() {
     let mut producers: Vec<Producer> = (0..16).map(|number| begin(&server, number)).collect();
     producers.iter_mut().for_each(|it| assert_eq!(it.send(&server, 0, "one"), 0));
     assert!(server.stop().success());
-    // The config applies only to new data directories.
+    // The existing data directory keeps its 7 partitions: the config is for new data directories.
     let mut server = Server::start(data, 3, &CONFIGS[..1]);
     assert_eq!(state_partitions(&server), 7);
     producers.iter_mut().for_each(|it| assert_eq!(it.end(&server, true), 0));

@@ -1,6 +1,6 @@
-//! Data directories and configuration files of earlier versions: their groups continue with this
-//! version. `tests/data/versions/` has the directories that [`writes_the_directories`] wrote with
-//! the server of each version.
+//! Data directories and configuration files of earlier versions. This version must accept them, and
+//! their groups must continue. The directories are in `tests/data/versions/`.
+//! [`writes_the_directories`] wrote each of them with the server of its version.
 
 mod rest;
 
@@ -33,7 +33,7 @@ struct Directory {
     has_rest: bool,
 }
 
-/// A release adds two rows, and never changes one.
+/// All directories. A release adds rows for its two directories. It never changes an existing row.
 const DIRECTORIES: [Directory; 4] = [
     Directory { version: "before-4.4", end: "killed", has_rest: false },
     Directory { version: "0.1.0", end: "killed", has_rest: true },
@@ -41,7 +41,7 @@ const DIRECTORIES: [Directory; 4] = [
     SNAPSHOT_8,
 ];
 
-/// Between two releases: its shard has a snapshot of format 8.
+/// The directory of a version between two releases. Its shard has a snapshot of format 8.
 const SNAPSHOT_8: Directory = Directory { version: "snapshot-8", end: "killed", has_rest: true };
 
 impl Directory {
@@ -60,7 +60,7 @@ impl Directory {
         Server::start(data, 1, &configs)
     }
 
-    /// The server on a copy of the directory.
+    /// Unpacks the directory to `data`, and starts a server on it.
     fn open(&self, data: &Path) -> Server {
         println!("{self:?}");
         self.tar(&["-xzf"], data);
@@ -106,7 +106,7 @@ fn tasks(of: &[StreamsGroupTaskIds<'_>]) -> Tasks {
     of.iter().map(|it| (it.subtopology_id.to_string(), it.partitions.clone())).collect()
 }
 
-/// The members of the streams group as they were when the server was killed.
+/// The members of the streams group as they were when the server ended.
 fn members(server: &Server) -> Vec<StreamsMember> {
     let group = described(server, 1);
     assert_eq!(group.group_state, "Stable", "{group:?}");
@@ -161,7 +161,8 @@ fn classic_and_consumer_groups_open_transactions_configs_and_acls_continue() {
     }
 }
 
-/// The log has all of the state, so the server loads it from there, and writes a new snapshot.
+/// This version cannot read the snapshot. It loads the groups from the log, which has all of the
+/// state, and writes a new snapshot.
 #[test]
 fn a_snapshot_of_an_earlier_format_is_replayed_past() {
     let (data, refusal) = (tempfile::tempdir().unwrap(), "its format is 8, and this version reads");
@@ -181,7 +182,7 @@ fn a_snapshot_of_an_earlier_format_is_replayed_past() {
     }
     server.kill();
     server = server.restart();
-    // The snapshot is used: it has the groups.
+    // The log line shows that the new snapshot is used: its groups are not loaded yet.
     server.line_with("not read yet");
     rest::check_again(&server);
 }
@@ -217,7 +218,8 @@ fn streams_continue(mut server: Server) {
     assert!(described(&server, 1).group_epoch > epoch);
 }
 
-/// The member gets the record that it released, and the record that it had when the server ended.
+/// The member acquires two records again: the one that it released, and the one that it had
+/// acquired but not acknowledged when the server ended.
 fn shares_continue(mut server: Server) {
     let mut client = server.coordinator(GROUP);
     let request = ShareGroupDescribeRequest { group_ids: vec![GROUP.into()], ..Default::default() };
@@ -252,7 +254,8 @@ fn writes_the_directories() {
     for directory in DIRECTORIES.iter().filter(|it| it.version == version) {
         let data = tempfile::tempdir().unwrap();
         let mut server = directory.server(data.path());
-        // The member has a record when the server ends.
+        // The member has to exist until the server ends: it has acquired a record and not
+        // acknowledged it.
         let _member = fill(&server);
         rest::fill(&server);
         match directory.end {
@@ -263,7 +266,7 @@ fn writes_the_directories() {
     }
 }
 
-/// Returns the member of the share group.
+/// Makes the content of a directory. Returns the member of the share group.
 fn fill(server: &Server) -> Member {
     create_topic(server, WORDS, 2);
     create_topic(server, TOPIC, 1);

@@ -7,15 +7,15 @@ use muster_codec::Response;
 use muster_codec::messages::*;
 use std::process::Command;
 
-/// The number of operations that are acknowledged before the limit is set: about 2 MB.
+/// This number of operations is acknowledged before the limit is set. They take about 2 MB.
 const BEFORE: i64 = 20;
 /// The server must end long before this number of requests.
 const REQUESTS_MAX: i64 = 1_000;
 const BYTES: usize = 100_000;
 
-/// Limits of file sizes. If a limit is below the current size of a file, the next write fails at
-/// once; if it is above, a part of a write succeeds. With the last two limits this part is not a
-/// whole number of blocks.
+/// Limits of file sizes. The first and the third are below the size that a file then has, so the
+/// next write fails at once. With the others, a later write is written only in part. The last two
+/// limits are no multiple of the block size.
 const LIMITS: [usize; 4] = [64 << 10, 5 << 20, (64 << 10) + 1, (5 << 20) + 777];
 
 /// An action of a client. Returns the acknowledged offset, or `None` once the server has ended.

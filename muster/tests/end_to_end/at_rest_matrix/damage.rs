@@ -26,12 +26,13 @@ pub enum Damage {
     Earlier,
 }
 
-/// The reason why a crash could cause the same damage. The server may then cut the file if it logs
-/// this.
+/// Why a crash could have caused the same damage. If there is such a reason, the server may cut the
+/// damaged bytes, but has to log this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excuse {
     None,
-    /// The last block of a shard's log may be torn, and was not acknowledged.
+    /// The damage is in the last block of a shard's log. A crash may tear a block that was not
+    /// acknowledged yet.
     LastBlock,
     /// Records of a user topic were not synced, as in Kafka.
     Unsynced,
@@ -44,7 +45,7 @@ pub struct Case {
     pub is_directory: bool,
     pub damage: Damage,
     pub excuse: Excuse,
-    /// The kind of damage and of file. The sample is drawn by class.
+    /// The kind of file and of damage. The sample has about equally many cases of each class.
     pub class: String,
 }
 
@@ -60,7 +61,7 @@ impl Case {
         image
     }
 
-    /// The paths of which a refusal must name one.
+    /// A refusal must name at least one of these paths.
     pub fn names(&self) -> Vec<String> {
         let mut paths = vec![self.path.clone()];
         if let Damage::Swap(other) = &self.damage {
@@ -149,7 +150,7 @@ fn nothing(made: &Made) -> Case {
     }
 }
 
-/// The part that the cases of one file share.
+/// A file of the directory, with the properties that all its cases have in common.
 struct File<'a> {
     made: &'a Made,
     path: &'a Path,
@@ -164,10 +165,11 @@ fn file_cases(made: &Made, path: &Path, bytes: &[u8], cases: &mut Vec<Case>) {
     let anatomy = Anatomy::of(class, bytes);
     let (excuse, excused_from) = excuse(made, path, class, &anatomy);
     let file = File { made, path, class, excuse, excused_from };
-    // An absent or shorter file may look like one that was never longer.
+    // If the end of a partition's log is lost, no other file shows that it existed. Such damage to
+    // the last segment can't be found.
     let is_last_of_partition = excuse == Excuse::Unsynced && is_last_in_directory(made, path);
     let is_last = excuse == Excuse::LastBlock || is_last_of_partition;
-    // If its first segment is missing, a log looks as if retention had removed it.
+    // A log without its first segment looks as if retention had removed this segment.
     if !is_last_of_partition && !is_first_of_partition(made, path, class) {
         cases.push(file.case("missing", Damage::Missing, 0));
     }
@@ -199,15 +201,14 @@ impl File<'_> {
         may_be_short: bool,
         cases: &mut Vec<Case>,
     ) {
-        // A file that is cut after a complete batch is valid, if the rest was not synced.
+        // If the last segment of a partition is cut after a whole batch, the rest is valid.
         if place.start > 0 && !may_be_short {
             let cut = Damage::Cut(place.start);
             cases.push(self.case(&format!("cut before {name}"), cut, place.start));
         }
         let middle = place.start + place.len() / 2;
         cases.push(self.case(&format!("cut within {name}"), Damage::Cut(middle), middle));
-        // The last block of a killed server was replaced by zeros, so nothing shows that it
-        // existed.
+        // If the last block before a kill is replaced by zeros, nothing shows that it existed.
         let is_forgotten = self.excuse == Excuse::LastBlock && place.start == self.excused_from;
         if !is_forgotten {
             let wipe = Damage::Wipe(place.clone());
@@ -262,7 +263,7 @@ fn segments_beside(made: &Made, path: &Path) -> Vec<PathBuf> {
 }
 
 /// A file that could be mistaken for this one: the next file in its directory, or the file with the
-/// same name in the next shard's directory.
+/// same name in the next directory that has one.
 fn neighbour(made: &Made, path: &Path) -> Option<PathBuf> {
     let class = Class::of(path);
     match class {
@@ -282,7 +283,8 @@ fn neighbour(made: &Made, path: &Path) -> Option<PathBuf> {
 
 fn directory_cases(made: &Made, path: &Path, cases: &mut Vec<Case>) {
     let is_of_topics = path.starts_with("topics");
-    // Nothing shows that a topic had records if they were not synced.
+    // Records of a killed server may not have been synced. If they are missing, no other file shows
+    // that they existed.
     if is_of_topics && made.kind.is_killed {
         return;
     }
@@ -315,7 +317,7 @@ fn has_changed(made: &Made, directory: &Path) -> bool {
     files(&made.earlier) != files(&made.image) && !files(&made.earlier).is_empty()
 }
 
-/// The FNV-1a hash.
+/// The FNV-1a hash, with its bits mixed once more.
 pub fn hash(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, mix);

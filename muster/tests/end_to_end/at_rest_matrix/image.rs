@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// When a file is written, pieces of zeros of this size are skipped.
+/// The unit in which a file is written. A unit that is all zeros is left out: the file is sparse.
 const PIECE_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Default)]

@@ -18,8 +18,8 @@ pub enum Verdict {
     Offline,
     /// Damage that a crash could cause was cut or skipped, and the server names it.
     Cut,
-    /// Records that a request had deleted after the last recovery points are there again, as in
-    /// Kafka without its `log-start-offset-checkpoint`.
+    /// The file with the start offset is damaged, so records that a request had deleted are
+    /// readable again, as in Kafka without its `log-start-offset-checkpoint`.
     Returned,
     /// A damaged batch of a user topic is refused, or sent unchanged. Then the client notices the
     /// wrong checksum, as in Kafka.
@@ -88,7 +88,7 @@ fn judge_partition(
     let (topic, index) = partition;
     let id = topic_directories(&made.truth).find(|(name, _)| name == topic)?.1;
     let directory = format!("topics/{id}-{index}");
-    // The server's warnings about partitions may concern any partition.
+    // Damage outside `topics` may affect any partition.
     let is_beside = !case.path.starts_with("topics");
     let is_concerned =
         is_beside || case.path == Path::new("topics") || case.path.starts_with(&directory);
@@ -106,8 +106,8 @@ fn judge_partition(
     }
 }
 
-/// Whether a log has all its records and also deleted ones, because the file with its start offset
-/// is damaged.
+/// Whether a log begins earlier than it should, because the file with its start offset is damaged:
+/// it has all its records, and also deleted ones.
 fn begins_earlier(case: &Case, known: &Log, found: &Log) -> bool {
     let (Log::Online { start, end, .. }, Log::Online { start: earlier, end: same, .. }) =
         (known, found)
@@ -140,7 +140,8 @@ fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<St
     lost
 }
 
-/// Whether this file may change: the lock always, and a file that is no log if the server serves.
+/// Whether the server may change this file. It may always change the lock file, and never a
+/// segment. It may change other files unless it refuses to start.
 fn is_free_to_change(class: Class, was_refused: bool) -> bool {
     match class {
         Class::Lock => true,
@@ -169,7 +170,7 @@ fn extent(made: &Made, path: &Path, len: usize, was_refused: bool) -> usize {
     }
 }
 
-/// The range of bytes that have changed and were not zero.
+/// The range from the first to the last changed byte. Bytes that were zero before do not count.
 fn changed(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     let is_changed = |at: &usize| before[*at] != 0 && after.get(*at) != Some(&before[*at]);
     // Most bytes are equal, so whole pieces are compared first.

@@ -43,7 +43,8 @@ const MAKING: &[&str] = &[
     LONG_SESSIONS[1],
 ];
 
-/// The configs of servers that are judged: they change files only for a reason.
+/// The configs of the servers that are judged. These servers have no retention or compaction, so
+/// they change files only because of the damage.
 pub const JUDGING: &[&str] = &[
     "offsets.topic.num.partitions=6",
     "offsets.topic.segment.bytes=16777216",
@@ -167,7 +168,7 @@ fn set_config(server: &Server) {
     rules::alter(server, rules::TOPIC, "clicks", &size);
 }
 
-/// Joins as the only member. Its group then does not change.
+/// Joins the group `classic` as its only member. Afterwards the state of the group does not change.
 fn join_classic(server: &Server) {
     let mut client = server.coordinator("classic");
     let protocols =

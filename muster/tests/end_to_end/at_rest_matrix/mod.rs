@@ -30,7 +30,7 @@ use trial::Outcome;
 
 const CASES: u64 = 60;
 
-/// The number of cases up to which only directories that are made quickly are damaged.
+/// A sample of at most this number of cases leaves out the directory that takes longest to make.
 const CASES_OF_SMALL: u64 = 500;
 
 /// The number of servers that run at the same time.

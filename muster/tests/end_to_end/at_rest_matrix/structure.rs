@@ -18,7 +18,7 @@ pub enum Class {
     Snapshot,
     PartitionSegment,
     StartOffset,
-    /// A file of a shard or of the server that is not a log.
+    /// Any other file of a shard or of the server.
     Note,
 }
 
@@ -48,10 +48,10 @@ pub struct Piece {
 /// The places at which a file can be damaged.
 #[derive(Debug, Default)]
 pub struct Anatomy {
-    /// In each field a bit is flipped.
+    /// For each field there is a case with one flipped bit in it.
     pub fields: Vec<Piece>,
-    /// Each block is filled with zeros. The file is cut at the start and in the middle of each
-    /// block.
+    /// For each block there are three cases: the block is filled with zeros, or the file is cut at
+    /// the start or in the middle of the block.
     pub blocks: Vec<Piece>,
     /// The range of the piece that was written last.
     pub last: Range<usize>,
@@ -184,7 +184,7 @@ const START_OFFSET_STRIDE: usize = 4096;
 const START_OFFSET_SLOT: Table =
     &[("magic", 0, 4), ("version", 4, 2), ("crc", 8, 4), ("count", 12, 8), ("offset", 20, 8)];
 
-/// The first, second, middle and last of some pieces, with names.
+/// Chooses the first, second, middle and last of the pieces. Returns each with its name.
 fn samples(pieces: Vec<Range<usize>>) -> Vec<(&'static str, Range<usize>)> {
     let last = pieces.len().saturating_sub(1);
     let places = [("last", last), ("first", 0), ("middle", pieces.len() / 2), ("second", 1)];
@@ -218,7 +218,8 @@ fn shard_segment(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// The blocks of the segment that uses the file now, with their padding.
+/// The ranges of the blocks, including their padding. Blocks of an earlier segment may follow them
+/// in the file, because files are recycled. Those are left out.
 pub fn blocks(bytes: &[u8], header: &SegmentHeader) -> Vec<Range<usize>> {
     let mut blocks = Vec::new();
     let mut at = header.block_bytes as usize;
@@ -246,7 +247,7 @@ fn snapshot(bytes: &[u8]) -> Anatomy {
         let found = sections.iter().find(|row| row.topic == number);
         found.map_or(0..0, |row| row.part.range())
     };
-    // The first groups are the first of the body, and their index follows them.
+    // The first shard's groups are at the start of the body. The index of these groups follows.
     let parts = [
         ("groups", SNAPSHOT_BODY_AT..groups.start),
         ("index", groups.clone()),
@@ -313,7 +314,7 @@ fn start_offset(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// A text file. Its fields are a bit of each line, and of each line end.
+/// A text file. Its fields are the key and the value of each line.
 fn lines(bytes: &[u8]) -> Anatomy {
     let mut anatomy = Anatomy::default();
     let mut at = 0;
@@ -331,7 +332,7 @@ fn lines(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// A small file. Its fields are lines of text, or words of other content.
+/// A small file. Its fields are the keys and values of a text, or else words of four bytes.
 fn note(bytes: &[u8]) -> Anatomy {
     const WORDS_MAX: usize = 32;
     let is_text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));

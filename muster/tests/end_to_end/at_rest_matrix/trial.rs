@@ -77,7 +77,8 @@ fn listens(incoming: &Receiver<String>, shards: u16, lines: &mut Vec<String>) ->
     true
 }
 
-/// Reads all data. Retries while a damaged shard is loaded again. `None` if the process ended.
+/// Reads all data. A shard that was damaged is loaded again and closes its connections, so reading
+/// is retried. `None` if the process ended.
 fn truth(port: u16, shards: u16, process: &mut Process) -> Option<Truth> {
     let deadline = Instant::now() + PATIENCE;
     while process.0.try_wait().unwrap().is_none() {

@@ -52,7 +52,7 @@ pub struct Group {
 }
 
 impl Truth {
-    /// `None` if a connection ends before its answer.
+    /// The data that a server serves. `None` if a connection ends before its answer.
     pub fn of(port: u16, shards: u16) -> Option<Self> {
         let mut clients: Vec<_> =
             (0..shards).map(|shard| Client::try_connect(port + shard)).collect::<Option<_>>()?;
@@ -120,7 +120,7 @@ fn compare<K: Ord + fmt::Debug, V: PartialEq + fmt::Debug>(
     }
 }
 
-/// Sends a request, and passes the answer to `look`. The answer's bytes are not kept.
+/// Sends a request, and passes the answer to `see`. The answer's bytes are not kept.
 fn ask<T>(
     client: &mut Client,
     version: i16,
@@ -238,8 +238,8 @@ fn records(client: &mut Client, topic: &str, index: i32, start: i64, end: i64) -
     Some(Log::Online { start, end, records, bytes, crc })
 }
 
-/// A checksum over all fields except the leader epoch. Kafka's checksum does not cover the leader
-/// epoch, which is always 0 here.
+/// A checksum over a batch without its leader epoch. Kafka's own checksum does not cover the leader
+/// epoch, either, so damage to it is not noticed. Without damage it is 0 here.
 fn batch_crc(crc: u32, batch: &[u8]) -> u32 {
     const EPOCH: Range<usize> = 12..16;
     crc32c::crc32c_append(crc32c::crc32c_append(crc, &batch[..EPOCH.start]), &batch[EPOCH.end..])

@@ -1,4 +1,4 @@
-//! The transcript of incidents: what log, metrics and page showed, and the cause.
+//! The page docs/incidents.md: what the log, the metrics and the page showed in each incident.
 
 use serde_json::Value;
 

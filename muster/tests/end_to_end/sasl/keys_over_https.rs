@@ -1,5 +1,5 @@
-//! Token keys that the server fetches over HTTPS. The web server has its own certificate authority,
-//! changes the keys, and fails.
+//! The keys of tokens, fetched over HTTPS. The web server has a certificate of its own authority.
+//! In the tests its keys change, and its answers fail.
 
 use super::oauthbearer::{answer, jwks, message, pair, served_with};
 use super::*;
@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// A web server, and its answer: the status and the body.
+/// A web server that answers all requests with the status and body in `answer`.
 struct Provider {
     port: u16,
     answer: Arc<Mutex<(u16, String)>>,

@@ -139,7 +139,8 @@ fn a_refused_token_is_answered_and_then_acknowledged() {
     assert_eq!(&*answer(&mut client, &issuer.message(-60)).auth_bytes, refusal);
     assert_eq!(authenticate(&mut client, &issuer.message(60)).error_code, 0);
     assert!(is_served(&mut client));
-    // Some clients do not acknowledge the error. They leave, or take it for success.
+    // After a refusal some clients do not send the byte 1 that acknowledges it. They disconnect, or
+    // send requests as if they had been authenticated.
     let mut client = Client::connect(outside);
     answer(&mut client, &issuer.message(-60));
     drop(client);

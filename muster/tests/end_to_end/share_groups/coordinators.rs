@@ -84,7 +84,8 @@ fn groups_have_share_state_on_all_shards() {
             panic!()
         };
         assert_eq!(answer.results[0].error_code, 0, "{answer:?}");
-        // The new group begins with the same epochs, so state of the old group would fence it.
+        // A group of the same name begins with the same epochs. If state of the deleted group were
+        // left, it would fence the new one.
         Heartbeats::new(&server, group).join(4);
     }
 }
@@ -124,7 +125,7 @@ fn a_request_for_several_groups_waits_for_all_of_them() {
     assert_eq!(errors, [0, 0, 0, 0, 0, ErrorCode::GroupIdNotFound as i16]);
 }
 
-/// Sets the start offsets of the first partitions, one for each.
+/// Sets the start offset of each of the first partitions: `starts` has one offset for each.
 fn set_starts(client: &mut Client, group: &str, starts: &[i64]) {
     let partition = |(index, start): (i32, &i64)| AlterShareGroupOffsetsRequestPartition {
         partition_index: index,

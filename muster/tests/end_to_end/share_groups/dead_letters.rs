@@ -42,7 +42,7 @@ impl Letter {
         Self { key: None, value: None, headers: headers.into() }
     }
 
-    /// The letter with a copy of the record that `produce` sends.
+    /// The same letter, but with a copy of its record (the key and value that tests produce).
     fn copied(self) -> Self {
         Self { key: Some("key".to_owned()), value: Some("value".to_owned()), ..self }
     }
@@ -230,8 +230,8 @@ fn a_topic_that_is_no_queue_gets_no_letter_and_the_log_says_so() {
     assert_eq!(member.acquire(), [(2, 2, 1)], "the start has moved");
 }
 
-/// The share state says that records are on their way to the queue, as after a crash between the
-/// two phases. They are written to the queue once the share partition is opened, and never again.
+/// The share state has records in the state Archiving, as if the server had crashed before it wrote
+/// their letters. It writes the letters once the share partition is opened, and never again.
 #[test]
 fn a_crash_before_the_letter_costs_none_and_one_after_its_end_repeats_none() {
     let data = tempfile::tempdir().unwrap();
@@ -257,7 +257,8 @@ fn a_crash_before_the_letter_costs_none_and_one_after_its_end_repeats_none() {
     assert_eq!(letters(&server, 0), expected, "no letter is written again");
 }
 
-/// Writes share state in which records are archiving, as first and last offset and delivery count.
+/// Writes share state with records in the state Archiving. An element of `batches` has the first
+/// offset, the last offset and the delivery count.
 fn write_archiving(server: &Server, batches: &[(i64, i64, i16)]) {
     let batch = |(first_offset, last_offset, delivery_count): &(i64, i64, i16)| {
         let (first_offset, last_offset) = (*first_offset, *last_offset);
@@ -317,9 +318,9 @@ fn offsets(letters: &[Letter]) -> Vec<i64> {
     letters.iter().map(Letter::offset).collect()
 }
 
-/// The server is killed at some time after it has answered a rejection. In the end each record has
-/// a letter. If the kill came between a record's letter and the end of its archiving, the record
-/// has two letters, as in Kafka.
+/// Kills the server at various times after it has answered a rejection. In the end each rejected
+/// record has a letter. It has two letters, as in Kafka, if the kill came after its letter was
+/// written and before the share state had it as archived.
 #[test]
 fn each_rejected_record_has_a_letter_whenever_the_server_is_killed() {
     const RECORDS: i64 = 40;
@@ -357,7 +358,7 @@ fn each_rejected_record_has_a_letter_whenever_the_server_is_killed() {
     assert_eq!(found, expected);
 }
 
-/// The server is killed while it creates the queue of the first letter, or before or after.
+/// The server is killed before, while, or after it creates the queue for the first letter.
 #[test]
 fn a_rejected_record_has_a_letter_if_the_server_is_killed_while_it_creates_the_queue() {
     const DELAYS_US: [u64; 6] = [0, 300, 1_000, 3_000, 10_000, 30_000];
@@ -373,8 +374,8 @@ fn a_rejected_record_has_a_letter_if_the_server_is_killed_while_it_creates_the_q
         server.kill();
         let server = server.restart();
         let (written, archiving) = (letters(&server, 0).len(), archiving(&server).len());
-        // There are two letters if the kill came between the letter and the end of the record's
-        // archiving.
+        // There are two letters if the kill came after the letter was written and before the share
+        // state had the record as archived.
         let expected = vec![Letter::of(0, 0, 1, REJECTED); written + archiving];
         assert!(!expected.is_empty(), "killed after {delay_us} us: the record is forgotten");
         let mut member = Member::new(&server, "m");

@@ -39,7 +39,7 @@ pub fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The byte range of the offsets of the group whose entry is at `entry`.
+/// The byte range that has the offsets of a group. `entry` is the place of the group's index entry.
 fn section(bytes: &[u8], entry: usize) -> Range<usize> {
     let at = u64::from_be_bytes(bytes[entry + 32..entry + 40].try_into().unwrap()) as usize;
     let len = u32::from_be_bytes(bytes[entry + 40..entry + 44].try_into().unwrap()) as usize;

@@ -8,14 +8,15 @@ use super::{Client, Random, Server, rules};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 
-/// The number of topics and of groups above which some are deleted.
+/// The maximum number of topics, and of groups. If it is reached, one is deleted before another is
+/// created.
 const KEPT_MAX: usize = 8;
 const RETENTION: &str = "retention.ms";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicFact {
     partitions: i32,
-    /// `None` for the default.
+    /// The config `retention.ms`. `None` for the default.
     retention: Option<String>,
 }
 
@@ -35,8 +36,8 @@ impl Admin {
         Self { random: Random(seed), topics, groups, made: 0, changes: 0 }
     }
 
-    /// Makes a change. `None` once the server has ended. `clients` are connected to the controller,
-    /// and to the coordinator of a group.
+    /// Makes a change. `None` once the server has ended. `controller` is connected to the
+    /// controller, and `coordinator` connects to the coordinator of a group.
     pub fn change(
         &mut self,
         controller: &mut Client,

@@ -38,7 +38,7 @@ pub fn settle(server: &Server, groups: &[Arc<Group>], members: &mut [Member]) {
     panic!("not settled: {states:#?}");
 }
 
-/// The combined answers to the members of a group.
+/// The state of a group according to the answers to all its members.
 #[derive(Default)]
 pub struct Reported {
     owners: BTreeMap<Partition, String>,
@@ -68,8 +68,8 @@ impl Group {
         self.reported().offsets.values().map(|(acknowledged, _)| acknowledged).sum()
     }
 
-    /// Expects all acknowledged commits. Each partition may have one more commit, whose answer was
-    /// lost.
+    /// Checks that all acknowledged commits are there, and that no partition has two owners. In
+    /// each partition one more commit may be there, whose answer was lost.
     pub fn check(&self, server: &Server, members: &[Member]) {
         self.check_offsets(server);
         let described = self.describe(server);
@@ -134,7 +134,7 @@ impl Group {
         body.groups.remove(0)
     }
 
-    /// Whether its members own all partitions that they want, in the same epoch.
+    /// Whether the members of the group own all partitions that they want, in the same epoch.
     fn is_settled(&self, server: &Server, members: &[Member]) -> bool {
         let own = members.iter().filter(|it| it.group.id == self.id);
         let wanted: BTreeSet<usize> = own.clone().flat_map(|it| it.wanted()).collect();
@@ -151,8 +151,8 @@ fn partitions(assignment: &ConsumerGroupAssignment<'_>) -> Vec<(Uuid, i32)> {
     topics.flat_map(|topic| topic.partitions.iter().map(|it| (topic.topic_id, *it))).collect()
 }
 
-/// A member. The second of a group is a static member, and the third subscribes by a regular
-/// expression.
+/// A member of a group. The member with index 1 is static. The member with index 2 subscribes by a
+/// regular expression.
 pub struct Member {
     group: Arc<Group>,
     index: usize,
@@ -167,10 +167,11 @@ pub struct Member {
     wants_both: bool,
     /// Whether it still has to report its subscription.
     subscribes: bool,
-    /// Whether its last heartbeat may be lost. The next one then contains all fields, and so does
-    /// the answer.
+    /// Whether the last heartbeat, or its answer, may be lost. The next heartbeat then contains all
+    /// fields, so its answer contains the whole assignment.
     is_unsure: bool,
-    /// Whether it leaves or has to leave. The request may be lost.
+    /// Whether the member has to leave before its next heartbeat: an earlier leave, or the answer
+    /// to a static join, may be lost.
     is_leaving: bool,
 }
 
@@ -201,7 +202,8 @@ impl Member {
         })
     }
 
-    /// `None` once the server has ended.
+    /// Sends a heartbeat, commits, and sometimes leaves or changes the subscription. `None` once
+    /// the server has ended.
     fn step(&mut self, client: &mut Client) -> Option<()> {
         self.heartbeat_or_leave(client)?;
         self.commit(client)?;
@@ -213,12 +215,13 @@ impl Member {
         Some(())
     }
 
-    /// Sends a heartbeat, after repeating a leave that may be lost.
+    /// Sends a heartbeat. If an earlier leave may be lost, first leaves again.
     fn heartbeat_or_leave(&mut self, client: &mut Client) -> Option<()> {
         if self.is_leaving {
             self.leave(client)?;
         }
-        // A static member that joins again would not be recognised as the same member.
+        // If the answer to a static member's join is lost, the member has to leave before it joins
+        // again: the server would not see that the second join is from the same member.
         self.is_leaving = self.epoch == 0 && self.is_static();
         let request = self.request();
         self.is_unsure = true;
@@ -267,7 +270,8 @@ impl Member {
         reported.filter(|it| !it.partitions.is_empty()).collect()
     }
 
-    /// Revokes partitions first. Then takes new ones, which no other member may own.
+    /// Takes the epoch and the assignment from an answer. Partitions that were revoked are free
+    /// then. New partitions must not have another owner.
     fn learn(&mut self, response: &ConsumerGroupHeartbeatResponse<'_>) {
         assert!(response.member_epoch >= self.epoch, "back to {}", response.member_epoch);
         self.epoch = response.member_epoch;

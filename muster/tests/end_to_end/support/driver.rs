@@ -7,15 +7,15 @@ thread_local! {
     static POLLS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The driver of servers whose configs name none: the driver of the story, or that of
-/// `MUSTER_IO_DRIVER`. `None` means the default.
+/// The `io.driver` of servers whose own configs do not have it. It is `poll` within [`polled`], and
+/// otherwise the value of `MUSTER_IO_DRIVER`. `None` means the default.
 pub fn config() -> Option<String> {
     let of_story = POLLS.get().then(|| "poll".into());
     let driver = of_story.or_else(|| std::env::var("MUSTER_IO_DRIVER").ok())?;
     Some(format!("io.driver={driver}"))
 }
 
-/// Runs a story with servers that use the poller.
+/// Runs a test whose servers use the poller instead of io_uring.
 pub fn polled(story: fn()) {
     POLLS.set(true);
     story();

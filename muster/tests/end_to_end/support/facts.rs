@@ -1,10 +1,10 @@
-//! Acknowledged facts. If the server ended before it answered the last change, it is unknown
-//! whether this change took effect.
+//! Facts that the server acknowledged, such as the existence and the configs of a topic. If the
+//! server ended before it answered the last change, this change may or may not have taken effect.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Facts by name. The absence of a name is a fact, too.
+/// Facts by name. A name without a fact must not exist on the server.
 #[derive(Debug)]
 pub struct Facts<F> {
     known: BTreeMap<String, F>,
@@ -49,8 +49,8 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         }
     }
 
-    /// Compares a fact that was found with the known one. The result decides whether the last
-    /// change took effect, so each name must be checked once before the next change.
+    /// Checks that a fact that was found is the known one, or that of the unanswered change. In the
+    /// latter case the change took effect. Each name must be checked once before the next change.
     pub fn check(&mut self, name: &str, found: Option<F>) {
         if self.known.get(name) == found.as_ref() {
             return;

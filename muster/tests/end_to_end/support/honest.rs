@@ -1,5 +1,5 @@
-//! A well-behaved group. Its members send heartbeats and commits, and record their latencies and
-//! any loss.
+//! Well-behaved members. They send heartbeats and commits, measure the latencies, and note every
+//! error.
 
 use super::offsets::commit_request;
 use super::{Client, Server, create_topic, knows_topic};
@@ -34,12 +34,14 @@ pub struct Notes {
 }
 
 impl Honest {
-    /// Starts members, each in its own group, so that no rebalance hides a loss.
+    /// Starts members. Each is alone in its group, because a rebalance could hide that one was
+    /// lost.
     pub fn start(server: &Server, members: usize) -> Self {
         if !knows_topic(&mut server.client(0), TOPIC) {
             create_topic(server, TOPIC, 1);
         }
-        // Members of an earlier call stay until their sessions expire.
+        // Groups need new names: members of an earlier call stay in theirs until their sessions
+        // expire.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let first = STARTED.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::<AtomicBool>::default();

@@ -38,7 +38,8 @@ pub fn api(port: u16, path: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap())
 }
 
-/// The first line of the metrics with this beginning. Waits until its value satisfies `is_wanted`.
+/// Waits until the value of a metric satisfies `is_wanted`. Returns the first line that begins with
+/// `beginning`.
 pub fn metric_until(port: u16, beginning: &str, is_wanted: impl Fn(f64) -> bool) -> String {
     let began = Instant::now();
     loop {

@@ -1,6 +1,6 @@
-//! All kinds of load at once, and the checks after the server ended at any moment. The load
-//! consists of committing members of classic groups, producers, members of consumer groups, long
-//! commits that keep compaction busy, and an administrator.
+//! All kinds of load at once, and checks that the server has all acknowledged data after it was
+//! ended at any moment. The load consists of members of classic groups that commit, producers,
+//! members of consumer groups, long commits that cause constant compaction, and an administrator.
 
 use super::admin::Admin;
 use super::bulk::Bulk;
@@ -87,7 +87,8 @@ impl Mixed {
         }
     }
 
-    /// Expects all acknowledged data. Members continue until their groups are stable.
+    /// Checks that the server has all acknowledged data. Then lets the members continue until their
+    /// groups are stable.
     pub fn check(&mut self, server: &Server, round: u64) {
         self.workers.iter().for_each(|worker| worker.check(server, round));
         self.groups.iter().for_each(|group| group.check(server, &self.members));
@@ -149,7 +150,7 @@ fn start_admin(server: &Server, mut admin: Admin, stop: &Arc<AtomicBool>) -> Joi
     })
 }
 
-/// How often the server ended while it wrote a file under a temporary name.
+/// How often the server ended before a file was complete. Such a file still has its temporary name.
 #[derive(Debug, Default)]
 pub struct Interrupted {
     pub compactions: usize,

@@ -123,7 +123,7 @@ impl Server {
             });
         }
         drop(ready);
-        // From here on a panic also ends the process.
+        // If this panics from here on, the drop of `server` ends the process.
         let server = Self { process, port, shards, data, configs, log };
         for _ in 0..shards {
             readiness.recv_timeout(PATIENCE).expect("the server listens");
@@ -253,13 +253,13 @@ pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Comma
     command_with(data, shards, &arguments)
 }
 
-/// Like [`command`], with the addresses among the arguments. Unless they name an admin listener,
-/// the server has none, because servers of several tests run at once.
+/// Like [`command`], but the caller's arguments contain the addresses. Unless they name an admin
+/// listener, there is none: servers of several tests run at once and would share its port.
 pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     let mut command = binary();
     let has = |key| arguments.iter().any(|it| it.starts_with(key));
     let no_admin = (!has("admin.listener=")).then_some("admin.listener=");
-    // Directories are copied and compared, so the reserve file is small.
+    // The reserve file is small, because tests copy and compare whole data directories.
     let reserve = (!has("disk.reserve.bytes=")).then_some("disk.reserve.bytes=65536");
     let driver = driver::config().filter(|_| !has("io.driver="));
     command
@@ -274,8 +274,8 @@ pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     command
 }
 
-/// The command `muster`. `MUSTER_BINARY` can name an optimized binary, so that the tests themselves
-/// need no optimized build.
+/// The command `muster`. By default it is the binary of the tests' own build. `MUSTER_BINARY` can
+/// name another one, such as an optimized binary.
 pub fn binary() -> Command {
     let of_this_build = || env!("CARGO_BIN_EXE_muster").into();
     Command::new(std::env::var_os("MUSTER_BINARY").unwrap_or_else(of_this_build))
@@ -310,7 +310,7 @@ impl Client {
         Self::try_connect(port).expect("a connection")
     }
 
-    /// `None` if no server listens.
+    /// Connects to a server. `None` if no server listens.
     pub fn try_connect(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_nodelay(true).unwrap();
@@ -323,7 +323,7 @@ impl Client {
         self.try_call(version, request).expect("an answer")
     }
 
-    /// `None` if the connection ends before the answer.
+    /// Sends a request, and returns its answer. `None` if the connection ends before.
     pub fn try_call(&mut self, version: i16, request: Request<'_>) -> Option<Response<'static>> {
         let api = request.api_key();
         let id = self.send(version, &request)?;
@@ -350,7 +350,7 @@ impl Client {
         if api.flexible_response_header(version) {
             assert_eq!(reader.u8().unwrap(), 0);
         }
-        // A response borrows its frame. Tests keep responses, so the frame is leaked.
+        // A response borrows from its frame. Tests keep responses, so the frame is never freed.
         let rest: &'static [u8] = reader.rest().to_vec().leak();
         Some(Response::read(api, version, &mut Reader::new(rest)).unwrap())
     }
@@ -364,8 +364,8 @@ impl Client {
         Some(body)
     }
 
-    /// Whether the server closes the connection without sending further bytes. False if the
-    /// connection stays open for as long as tests wait.
+    /// Waits until the server sends a byte or closes the connection. Returns true if it closes the
+    /// connection, and false if it does neither within the timeout.
     pub fn is_closed(&mut self) -> bool {
         match self.stream.read(&mut [0; 1]) {
             Ok(read) => read == 0,
@@ -441,8 +441,8 @@ pub fn produce_to_all(
     Some(partitions.iter().map(|partition| partition.base_offset).collect())
 }
 
-/// A batch with one record, whose timestamp is the current time. On a slow machine, retention would
-/// delete an older record in the middle of the test.
+/// A batch with one record. The record's timestamp is the current time, because retention could
+/// delete an older record during a test on a slow machine.
 pub fn batch(value: &[u8]) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
     let mut builder = BatchBuilder::default();

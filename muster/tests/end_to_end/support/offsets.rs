@@ -1,4 +1,5 @@
-//! Commits of groups without members, `muster log`, and their results.
+//! Commits of groups that have no members, and the tools `muster` and `muster log` with their
+//! results.
 
 use super::Server;
 use muster_codec::Response;

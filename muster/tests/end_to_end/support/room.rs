@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Leaves about `free` bytes of the file system free. A server may free more space meanwhile.
+/// Fills the file system with `filler` until about `free` bytes are left. Repeats this, because a
+/// server may free space meanwhile.
 pub fn fill(volume: &Path, filler: &Path, free: u64) {
     let deadline = Instant::now() + PATIENCE;
     loop {

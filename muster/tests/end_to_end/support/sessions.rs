@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const MEMBERS: usize = 40;
 pub const SESSION_MS: u64 = 2_000;
 
-/// The configs of a server with such sessions.
+/// The configs of a server with sessions of `SESSION_MS`.
 pub const SESSION_CONFIGS: [&str; 4] = [
     "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.session.timeout.ms=2000",

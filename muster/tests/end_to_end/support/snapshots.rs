@@ -6,8 +6,8 @@ use muster_storage::snapshot::SectionRow;
 use std::time::{Duration, Instant};
 
 impl Server {
-    /// Waits until the first shard's snapshot at this operation has its final name. The log line
-    /// comes earlier.
+    /// Waits for the first shard's snapshot at this operation. The server logs it before it gives
+    /// the file its final name, so this also waits for the name.
     pub fn has_snapshot_at(&self, operation: i64) {
         self.says(&format!("was written at operation {operation}"));
         let directory = self.data.join(format!("shards-{}", self.shards)).join("0");

@@ -14,7 +14,7 @@ pub const CHANGELOG: &str = "wc-counts-changelog";
 /// If a test waits for longer, it fails.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The tasks of a role: the partitions of each subtopology.
+/// The active or standby tasks of a member: for each subtopology, the partitions.
 pub type Tasks = BTreeMap<String, Vec<i32>>;
 
 /// A member, with a connection to its coordinator.
@@ -45,7 +45,7 @@ impl StreamsMember {
         }
     }
 
-    /// Sends a heartbeat with all its tasks, or joins.
+    /// Joins, or sends a heartbeat that reports all tasks of the member.
     pub fn beat(&mut self) {
         let answer = self.ask();
         assert_eq!(answer.error_code, 0, "{answer:?}");

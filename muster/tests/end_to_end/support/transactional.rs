@@ -1,4 +1,5 @@
-//! A transactional producer with its own requests, and a consumer of committed records.
+//! A transactional producer whose requests a test sends one by one, and a consumer of committed
+//! records.
 
 use super::{Client, PATIENCE, Server};
 use muster_codec::messages::*;
@@ -28,8 +29,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Initializes a transactional id, which ends an open transaction of another producer with this
-    /// id.
+    /// Initializes a transactional id. If another producer with this id has an open transaction,
+    /// this ends it.
     pub fn begin(server: &Server, id: &str, version: Version, topic: &'static str) -> Self {
         Self::begin_with_timeout(server, id, version, topic, 60_000)
     }
@@ -90,8 +91,8 @@ impl Producer {
         self.send_only(server, partition, value)
     }
 
-    /// Produces a record without adding its partition. Retries, as clients do, while the end of the
-    /// last transaction or the server's startup is in progress.
+    /// Produces a record, but does not add its partition before. Retries, as clients do, while the
+    /// previous transaction is being ended or the server is starting.
     pub fn send_only(&mut self, server: &Server, partition: i32, value: &str) -> i16 {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -142,7 +143,8 @@ impl Producer {
         body.error_code
     }
 
-    /// Commits an offset of partition 0 for a group in the transaction. Returns the error code.
+    /// Commits an offset of a group for partition 0, as a part of the transaction. Returns the
+    /// error code.
     pub fn commit(&self, server: &Server, group: &str, offset: i64) -> i16 {
         if self.version == Version::One {
             assert_eq!(self.add_offsets(server, group), 0, "{self:?}");
@@ -150,8 +152,8 @@ impl Producer {
         self.commit_only(server, group, offset)
     }
 
-    /// Commits an offset without adding its group. Retries, as clients do, while the end of the
-    /// last transaction or the server's startup is in progress.
+    /// Commits an offset, but does not add its group before. Retries, as clients do, while the
+    /// previous transaction is being ended or the server is starting.
     pub fn commit_only(&self, server: &Server, group: &str, offset: i64) -> i16 {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -279,8 +281,8 @@ pub fn settled(server: &Server, topic: &'static str, partition: i32) -> Vec<Stri
     }
 }
 
-/// The committed offset of partition 0 in a group. An error while a transactional offset is
-/// pending.
+/// The committed offset of a group for partition 0. An error if an open transaction has committed
+/// another one.
 pub fn stable_offset(server: &Server, group: &str, topic: &'static str) -> Result<i64, i16> {
     let topic = OffsetFetchRequestTopics {
         name: topic.into(),

@@ -1,5 +1,5 @@
-//! The workers of a crash test. Each is a producer, and the only member of a classic group, in
-//! which it commits.
+//! The workers of a crash test. Each worker produces records to a partition of its own. It is also
+//! the only member of a classic group, and commits offsets in this group.
 
 use super::{Client, Server};
 use muster_codec::messages::*;
@@ -20,13 +20,15 @@ pub struct Worker {
     generation_id: i32,
     producer_id: i64,
     producer_epoch: i16,
-    /// The last acknowledged offset of commits. It is the same for all partitions of the topic.
+    /// The last offset whose commit was acknowledged. Each commit has the same offset for all
+    /// partitions of the topic.
     pub committed: AtomicI64,
     /// The number of acknowledged records. Their offsets and sequence numbers are below it.
     pub produced: AtomicI64,
 }
 
-/// Starts both threads of each worker. They run until they are stopped or the server ends.
+/// Starts two threads for each worker: one commits, one produces. They run until they are stopped
+/// or the server ends.
 pub fn start_workers(
     server: &Server,
     workers: &[Arc<Worker>],
@@ -103,8 +105,8 @@ impl Worker {
         true
     }
 
-    /// Sends the next record. It may be a duplicate, if an acknowledgement was lost. Returns false
-    /// once the server has ended.
+    /// Sends the next record. The server may have it already, if the acknowledgement was lost.
+    /// Returns false once the server has ended.
     fn produce(&self, client: &mut Client) -> bool {
         let sequence = self.produced.load(Ordering::Relaxed);
         let records = Some(Bytes::from(self.batch(sequence as i32)));

@@ -68,7 +68,7 @@ fn an_altered_certificate_is_served_and_outlives_a_restart() {
     let altered = next(&place, &fixed);
     server.says(CHANGED);
     open.call(12, &metadata()).unwrap();
-    // The files of the server's own configs no longer have an effect.
+    // Files that the server's own configs name no longer have an effect on the served certificate.
     place.put_key_store("server");
     server.says("loaded its certificate again");
     assert!(served(&place) == altered);
@@ -107,7 +107,7 @@ fn a_certificate_that_cannot_be_used_is_refused_with_the_reason() {
     }
 }
 
-/// The file of an altered certificate is lost while the server does not run.
+/// A client sets a certificate, and its file is removed while the server does not run.
 #[test]
 fn the_certificate_of_the_configs_is_served_if_the_altered_one_is_bad_at_the_start() {
     let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
@@ -186,7 +186,8 @@ fn a_certificate_that_is_set_while_no_server_runs_is_served_by_the_next() {
     let mut server = place.serve(data.path(), &[]);
     let altered = served(&place);
     server.kill();
-    // Other TLS configs would be combined with those of the file, which is not known here.
+    // Runs the command without `--config`. It then refuses a change that leaves TLS configs of the
+    // broker: it cannot check them together with the configs of the server's file.
     let without =
         |words: &[&str]| muster(["config", data.path().to_str().unwrap()].iter().chain(words));
     let refused = without(&["unset", "--broker", "0", PASSWORD]);

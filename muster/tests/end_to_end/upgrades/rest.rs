@@ -1,5 +1,5 @@
-//! The further content of directories from 0.1.0 on: a classic and a consumer group with a member
-//! each, an open transaction, topics, configs and an ACL.
+//! The rest of a directory, which those from 0.1.0 on contain: a classic group and a consumer group
+//! with one member each, an open transaction, topics, configs and an ACL.
 
 use crate::support::offsets::{commit, committed};
 use crate::support::rules::{alice_reads_orders, all_acls, describe_configs};
@@ -53,7 +53,7 @@ pub fn check(server: &Server) {
     assert_eq!(classic_beat(server, member), 0, "the member of the classic group is known");
     assert_eq!(beat(&mut server.coordinator(CONSUMERS), FIRST_EPOCH), (0, FIRST_EPOCH));
 
-    // The transaction is ended by the next producer with its id.
+    // The next producer with this transactional id ends the transaction.
     let mut producer = Producer::begin(server, PENDING, Version::Two, WORDS);
     assert_eq!(settled_offset(server, PENDING, WORDS), -1, "the offset was not committed");
     assert_eq!(settled(server, WORDS, 0), [""; 0], "nor was the record");
@@ -64,7 +64,7 @@ pub fn check(server: &Server) {
     check_again(server);
 }
 
-/// The checks that also hold after a restart.
+/// Checks what must still hold after another restart.
 pub fn check_again(server: &Server) {
     assert_eq!(settled_offset(server, PENDING, WORDS), 14);
     assert_eq!(settled(server, WORDS, 0), ["next"]);
@@ -151,8 +151,8 @@ fn described(server: &Server) -> Vec<(String, Vec<u8>)> {
     members.map(|it| (it.member_id.to_string(), it.member_assignment.to_vec())).collect()
 }
 
-/// A heartbeat of the member of the consumer group: its error, and the epoch of the member. A
-/// server that loads the group is asked again.
+/// A heartbeat of the member of the consumer group: its error, and the epoch of the member. Asks
+/// again while the server still loads the group.
 fn beat(client: &mut Client, epoch: i32) -> (i16, i32) {
     let until = Instant::now() + Duration::from_secs(30);
     loop {

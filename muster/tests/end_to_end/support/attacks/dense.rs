@@ -32,7 +32,7 @@ pub enum Form {
     All,
 }
 
-/// The densest request of an API in this form. A new API needs an entry here.
+/// The request of an API in this form that costs the server the most. A new API needs an entry.
 pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
     let of = |name: &str| names(form, name);
     match api {
@@ -170,7 +170,7 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
     }
 }
 
-/// The names for a list. An empty list may mean all.
+/// The names for a list. It is never empty, because an empty list may mean all.
 pub(super) fn names(form: Form, name: &str) -> Vec<Str<'static>> {
     match form {
         Form::Repeated(count) => vec![name.to_owned().into(); count],
@@ -210,7 +210,7 @@ fn produce(form: Form, target: &Target) -> ProduceRequest<'static> {
     builder.append(0, &(&b"k"[..], Some(&b"v"[..])));
     let batch = builder.seal(0, -1).to_vec();
     let of = |index| PartitionProduceData { index, records: Some(Bytes::from(batch.clone())) };
-    // Each partition has a batch in the request, so the request names fewer partitions.
+    // Only 100 partitions: unlike other requests, this one has a batch for each of them.
     let partition_data = indexes(form, target).into_iter().take(100).map(of).collect();
     let topic_data = vec![TopicProduceData {
         name: target.topic.clone().into(),
@@ -332,7 +332,7 @@ fn sync_group(form: Form, target: &Target) -> SyncGroupRequest<'static> {
     }
 }
 
-/// A state that no group has: the answer is empty, but the search is just as long.
+/// Asks for states that no group has, or for all groups. The server looks at all of them anyway.
 fn list_groups(form: Form) -> ListGroupsRequest<'static> {
     let states_filter = match form {
         Form::All => Vec::new(),
@@ -382,7 +382,7 @@ fn leader_epochs(form: Form, target: &Target) -> OffsetForLeaderEpochRequest<'st
     OffsetForLeaderEpochRequest { topics, ..Default::default() }
 }
 
-/// Configs of groups. Any name has as many configs as an existing group.
+/// Describes the configs of groups, which need not exist: every group id has all configs.
 fn describe_configs(form: Form, target: &Target) -> DescribeConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let of = |resource_name| DescribeConfigsResource {
@@ -397,7 +397,7 @@ fn describe_configs(form: Form, target: &Target) -> DescribeConfigsRequest<'stat
     }
 }
 
-/// Pushes empty messages, as a client with an id that subscribes to nothing.
+/// Pushes empty messages, like a client that has an id and a subscription without metrics.
 fn push_telemetry(form: Form, target: &Target) -> PushTelemetryRequest<'static> {
     let metrics = indexes(form, target).iter().flat_map(|_| [b'\n', 0]).collect::<Vec<u8>>();
     let client_instance_id = Uuid([0xff; 16]);

@@ -1,5 +1,5 @@
-//! All attacks. This file adds attacks other than repeated requests, and creates the state to which
-//! attacks refer.
+//! All attacks: those that repeat dense requests, and others that are only in this file. It also
+//! creates the groups and topics that the requests name.
 
 use super::dense::{Form, Target, request};
 use super::{Reading, attack, frame_of};
@@ -26,7 +26,7 @@ pub struct Sizes {
     pub offsets: usize,
     /// The number of members in one group.
     pub members: usize,
-    /// The length of their client ids in bytes.
+    /// The length of the client ids of these members, in bytes.
     pub client_id_bytes: usize,
     /// The number of partitions of the topic with records.
     pub partitions: i32,
@@ -34,7 +34,7 @@ pub struct Sizes {
     pub record_bytes: usize,
 }
 
-/// Creates this state on a server with one shard.
+/// Creates state of these sizes on a server with one shard.
 pub fn prepare(server: &Server, sizes: Sizes) -> Target {
     create_topic(server, "wide", sizes.partitions);
     create_topic(server, "many", sizes.offsets as i32);
@@ -72,7 +72,8 @@ fn commit_all(client: &mut Client, sizes: Sizes) {
     }
 }
 
-/// Members that wait for each other. Their connection stays open until the process ends.
+/// Joins many members to a classic group that stays in its join phase, and to a consumer group. The
+/// connection of the classic members stays open until the test process ends.
 fn join_all(server: &Server, sizes: Sizes) {
     let client_id = "c".repeat(sizes.client_id_bytes);
     let join = JoinGroupRequest {
@@ -100,7 +101,8 @@ fn join_all(server: &Server, sizes: Sizes) {
     std::mem::forget(waiting);
 }
 
-/// An attack that runs until it is stopped.
+/// The name of an attack, and the function that performs it. It ends at the latest when it is
+/// stopped.
 pub type Flood = (&'static str, Box<dyn Fn(u16, &AtomicBool) + Send + Sync>);
 
 /// All attacks: each API in its densest forms, and other abuse.
@@ -140,7 +142,8 @@ fn http(port: u16, stop: &AtomicBool) {
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
             let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n");
         }
-        // The ports of closed connections stay reserved for a minute.
+        // Limits the number of local ports in use. After a connection is closed, its port stays
+        // reserved for a minute.
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -244,7 +247,8 @@ fn new_topics(port: u16, stop: &AtomicBool) {
     }
 }
 
-/// Members with the largest permitted metadata, whose connections close while they wait.
+/// Sends joins of members with large metadata. Closes each connection while its member waits for
+/// its group.
 fn large_joins(port: u16, stop: &AtomicBool) {
     const JOINS: usize = 2_000;
     for number in 0..JOINS {

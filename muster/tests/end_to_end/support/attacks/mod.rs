@@ -1,5 +1,5 @@
-//! Hostile clients: they request much, and read their answers in every wrong way. The number of
-//! bytes that they send is limited, and they end when they are stopped.
+//! Hostile clients: they request much, and read their answers in every wrong way. A client
+//! reconnects a limited number of times, and ends when it is stopped.
 
 pub mod dense;
 mod dense_moves;
@@ -39,8 +39,8 @@ const CONNECTIONS_MAX: usize = 200;
 /// How long a client pauses when it can neither send nor read.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Sends `frames` repeatedly, as fast as the server accepts them, until it is stopped. Returns the
-/// numbers of bytes sent and received.
+/// Sends `frames` repeatedly, as fast as the server accepts them. Ends when it is stopped, or after
+/// [`CONNECTIONS_MAX`] connections. Returns the numbers of bytes sent and received.
 pub fn attack(port: u16, frames: &[u8], reading: Reading, stop: &AtomicBool) -> (u64, u64) {
     let (mut sent, mut received) = (0, 0);
     for _ in 0..CONNECTIONS_MAX {
@@ -102,7 +102,7 @@ impl<'a> Connection<'a> {
         (self.sent, self.received)
     }
 
-    /// `None` if the server closed the connection.
+    /// Sends bytes, and returns their number. `None` if the server closed the connection.
     fn send(&mut self) -> Option<u64> {
         if !self.may_send {
             return Some(0);

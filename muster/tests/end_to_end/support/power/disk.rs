@@ -1,6 +1,6 @@
-//! A disk with a volatile cache: a file in a FUSE file system, for a loop device. A power loss
-//! loses a part of the writes since the last flush. For each sector the disk keeps one of the
-//! states since then.
+//! A disk with a volatile cache. It is a file in a FUSE file system, to which a loop device is
+//! attached. A power loss loses a part of the writes since the last flush: each sector afterwards
+//! has one of the states that it had since then.
 
 use super::super::Random;
 use fuser::{
@@ -19,7 +19,7 @@ use std::time::{Duration, UNIX_EPOCH};
 const SECTOR_BYTES: usize = 512;
 const FILE: INodeNo = INodeNo(2);
 const FILE_NAME: &str = "disk";
-/// How long the kernel may cache attributes, which never change.
+/// The kernel may cache the attributes of files for this time. They never change.
 const TTL: Duration = Duration::from_secs(3600);
 
 /// The disk as tests see it, with its power switch.
@@ -44,8 +44,8 @@ impl Disk {
         &self.path
     }
 
-    /// From now on all reads and writes fail. Returns how many sectors were unflushed, and how many
-    /// of these lost their last state.
+    /// From now on all reads, writes and flushes fail. Returns how many sectors were unflushed, and
+    /// how many of these lost their last state.
     pub fn power_off(&self, random: &mut Random) -> (usize, usize) {
         let mut state = self.state();
         state.is_off = true;
@@ -126,7 +126,7 @@ impl State {
         let mut cached: Vec<_> = self.cached.drain().collect();
         cached.sort_unstable_by_key(|(number, _)| *number);
         let (unflushed, mut lost) = (cached.len(), 0);
-        // Often a disk has written none or all of its cache.
+        // In two of five cases the disk had written nothing of its cache, or all of it.
         let keeps = random.next() % 5;
         for (number, mut written) in cached {
             let kept = match keeps {
@@ -193,7 +193,8 @@ impl Filesystem for FileOnly {
         reply.attr(&TTL, &self.attributes(ino));
     }
 
-    /// Uses direct I/O, because a power loss of this disk does not clear the kernel's page cache.
+    /// Makes the kernel bypass its page cache. A power loss of this disk would not clear that
+    /// cache.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }

@@ -1,5 +1,5 @@
-//! Power loss: an ext4 file system on a loop device, on a disk with a volatile cache. Needs root,
-//! `/dev/fuse`, loop devices and `mkfs.ext4`.
+//! A disk that can lose its power or hang: an ext4 file system on a loop device, over a disk with a
+//! volatile cache. This needs root, `/dev/fuse`, loop devices and `mkfs.ext4`.
 
 mod disk;
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// A mounted file system whose power can fail.
 pub struct PowerSupply {
-    /// Must be unmounted before the disk.
+    /// Must be dropped before `disk`: its file system is on this disk.
     volume: Option<Volume>,
     disk: Disk,
     mount_point: PathBuf,
@@ -84,7 +84,8 @@ impl Volume {
 }
 
 impl Drop for Volume {
-    /// The kernel may take a moment to release the files of a killed process.
+    /// Unmounts the file system. The kernel may still be releasing the files of a killed process,
+    /// so this is retried.
     fn drop(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         let is_mounted = || {
@@ -101,7 +102,7 @@ impl Drop for Volume {
             let _ = run("umount", &["--lazy", &text(&self.mount_point)]);
         }
         let detached = run("losetup", &["--detach", &self.device]).map(drop);
-        // If a panic is in progress, it has reported more.
+        // If a panic is in progress, its message says more.
         let is_clean = unmounted.is_ok() && detached.is_ok();
         assert!(is_clean || std::thread::panicking(), "{unmounted:?}, {detached:?}");
     }
