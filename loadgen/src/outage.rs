@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// If no answer comes for this long, the user is notified.
 const SILENT: Duration = Duration::from_secs(5);
-/// How far the age of the oldest request may lag. It is sampled once a second, and two samples are
-/// allowed.
+/// The age of the oldest request is measured once a second, and one measurement may be missing. So
+/// the request may be older than measured, by at most this time.
 const WAITING_LAG: Duration = Duration::from_secs(2);
 
 pub(crate) struct Outage {
@@ -30,8 +30,8 @@ impl Outage {
         (self.answered, self.is_noted) = (now, false);
     }
 
-    /// Checks whether brokers answer. `waiting` is how long members have been waiting for an
-    /// answer. If no member waits, there is no outage.
+    /// Checks whether brokers answer. `waiting` is how long the oldest unanswered request of a
+    /// member has been waiting. It is zero if there is none: then there is no outage.
     pub(crate) fn check(&mut self, waiting: Duration, now: Instant) -> Option<Sign> {
         let silent = now.duration_since(self.answered).min(waiting + WAITING_LAG);
         if waiting.is_zero() || silent < SILENT.min(self.give_up) {

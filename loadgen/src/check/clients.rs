@@ -1,7 +1,7 @@
-//! The certain claims of real clients beside the members, for the rule `two-owners`.
+//! The claims of real clients beside the members, for the rule `two-owners`.
 //!
 //! muster-load does not see a client's requests. It sees only the lines that the client's rebalance
-//! callbacks print. So its claim on a partition is certain in the interval
+//! callbacks print. So the client's claim on a partition is certain in the interval
 //!
 //! ```text
 //! from  when the line of its assignment was read   (the coordinator decided before that)
@@ -9,11 +9,11 @@
 //!       rebalance timeout has passed since its last line
 //! ```
 //!
-//! There are two exceptions, both in favour of the coordinator. A line may be read late, and a
-//! removed client learns of its removal only from its next heartbeat. So an overlap that is no
-//! longer than [`SLACK`] does not count. And a client may not know yet what members noticed: a
-//! broken connection, or a coordinator that moved. So a claim that was made before such a sign ends
-//! with it.
+//! Two exceptions make the rule milder. First, an overlap that is no longer than [`SLACK`] does not
+//! count: a line may be read late, and a client that was removed learns this only from its next
+//! heartbeat. Second, members may have noticed a sign that the client does not know yet: a broken
+//! connection, or a coordinator that moved. A claim that was made before such a sign is certain
+//! only up to the time of the sign.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use std::time::Duration;
 use super::group::Facts;
 use crate::time::Time;
 
-/// Longer than the heartbeat intervals of clients: 3 s, and 5 s in consumer groups.
+/// An overlap that is no longer than this does not count. It is longer than the heartbeat intervals
+/// of clients: 3 s, and 5 s in consumer groups.
 pub(super) const SLACK: Duration = Duration::from_secs(8);
 
 /// A real client process beside the simulated members.

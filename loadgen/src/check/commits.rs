@@ -1,20 +1,21 @@
 //! Committed and fetched offsets: each partition's [`Register`], and the rule
 //! `fenced-commit-accepted`.
 //!
-//! The rule: once a commit of a newer owner was acknowledged, a commit that is sent later with an
-//! older epoch must be refused.
+//! The rule concerns two commits of the same partition. The first, of the newer owner, was
+//! acknowledged. The second was sent after that and has an older epoch. The coordinator must refuse
+//! the second.
 //!
-//! - Classic group: the coordinator accepts commits of the current generation only, and the newer
-//!   generation was current when the first commit was acknowledged.
-//! - Consumer group: epochs of members may differ, so the rule applies only while the sender
-//!   believes that it owns the partition. The newer owner got the partition in a newer epoch, so
-//!   the coordinator has taken it from the sender. The sender did not give it up, so the
-//!   coordinator has removed the sender from the group. (A new assignment of the partition would
-//!   have brought a newer epoch.) If the sender's lease shows that it was not removed, the
-//!   partition has two owners, which is another rule.
+//! - Classic group: the coordinator accepts commits of the current generation only. The newer
+//!   generation was already current when the first commit was acknowledged.
+//! - Consumer group: epochs of members may differ, so the rule applies only while the sender of the
+//!   second commit believes that it owns the partition. The newer owner got the partition in a
+//!   newer epoch, so the coordinator has taken it from the sender. The sender did not give it up,
+//!   so the coordinator has removed the sender from the group. (If the partition had been assigned
+//!   to the sender again, the sender would have a newer epoch.) If the sender's lease shows that it
+//!   was not removed, the partition has two owners, which is another rule.
 //!
-//! A group without members may begin with the first epoch again. So only commits of one incarnation
-//! are compared.
+//! The epochs of a group without members may begin with the first again. So only commits of one
+//! incarnation are compared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -95,7 +96,9 @@ impl Commits {
     ) {
         let member = event.member;
         let Some(commit) = self.in_flight.remove(&(member, id)) else { return };
-        // A consumer may be fenced once its lease may be over, even if it owns what it commits.
+        // The earliest time from which the coordinator must refuse the commit if there is a newer
+        // owner. A consumer that believes it owns all that it commits is certainly a member until
+        // its lease ends. `MAX` means that the rule does not apply.
         let may_be_fenced_by = match facts.group.protocol {
             Kind::Classic => Time::ZERO,
             Kind::Consumer if commit.held => sender_until,

@@ -1,23 +1,24 @@
 //! The rule `epoch-went-back`: epochs and generations only rise.
 //!
-//! A member that sees an epoch proves that the group has reached it. A request that is sent later
-//! can't be answered with an older epoch. A request that was already in flight can.
+//! A member that sees an epoch proves that the group has reached it. The answer to a request that
+//! is sent later must not have an older epoch. The answer to a request that was already in flight
+//! may.
 //!
-//! Classic group: the generation belongs to the group, so the proof of one member binds the answers
-//! to all. A generation counts as reached only when a member has its assignment. The coordinator
-//! writes a generation with the leader's sync. After a restart it may reuse a generation that
-//! members had only joined.
+//! Classic group: the generation belongs to the group. So if one member has proved a generation, no
+//! member may get an older one. A generation counts as reached only when a member has its
+//! assignment. The coordinator writes a generation with the leader's sync. After a restart it may
+//! reuse a generation that members had only joined.
 //!
-//! Consumer, share and streams groups: each member has its own epoch, and may stay behind others
-//! for long. So a proof binds only later answers to the same member, until the member joins again.
-//! A member that joins gets the epoch of the group's target assignment, and no member is ahead of
-//! that epoch. So the proof of any member binds the answer to a join.
+//! Consumer, share and streams groups: each member has its own epoch, which may be older than that
+//! of others for long. So a proof concerns only later answers to the same member, until the member
+//! joins again. A member that joins gets the epoch of the group's target assignment, and no member
+//! is ahead of that epoch. So the proof of any member concerns the answer to a join.
 //!
-//! A group that is migrated online has members of both kinds, and the rule is milder. The answers
-//! to a member are bound by its own proof, and the answer to a join by the proof of any member. A
-//! classic member that joins a consumer group again keeps its epoch until it has given up the
-//! partitions that it must give up. The epochs of the consumer group continue the generations of
-//! the classic group.
+//! A group that is migrated online has members of both kinds, and the rule is milder. An answer to
+//! a member is compared with this member's proof, and the answer to a join with the proof of any
+//! member. A classic member that joins a consumer group again keeps its epoch until it has given up
+//! the partitions that it must give up. The epochs of the consumer group continue the generations
+//! of the classic group.
 //!
 //! The server may remove a group without members. The group then begins again from 1.
 
@@ -29,7 +30,8 @@ use crate::history::Kind;
 use crate::plan::MemberIndex;
 use crate::time::Time;
 
-/// The last epochs that were reached, each with its first proof. Epochs and times rise.
+/// The newest epochs that were reached. Each has the time and the member of its first proof. Both
+/// epochs and times rise.
 #[derive(Default)]
 pub(super) struct Epochs {
     steps: Vec<Step>,
@@ -43,7 +45,8 @@ pub(super) struct Step {
 }
 
 impl Epochs {
-    /// The number of epochs that are kept. A request is not judged if it was in flight during more.
+    /// The number of epochs that are kept. A request is not judged if the group reached more epochs
+    /// while it was in flight.
     const KEPT: usize = 4;
 
     pub(super) fn reached(&mut self, epoch: i32, at: Time, member: MemberIndex) {

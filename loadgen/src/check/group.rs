@@ -30,8 +30,8 @@ pub(super) struct Facts {
     pub(super) epochs: Epochs,
     /// The number of members that the coordinator has accepted, and that have not left since.
     joined: u32,
-    /// The number of times that all members had left. The coordinator may then remove the group,
-    /// and its epochs begin again.
+    /// The number of times that all members had left, or that the group was deleted. The
+    /// coordinator may remove a group without members, and its epochs then begin again.
     pub(super) incarnation: u32,
     /// When the last deletion was requested, and when it was acknowledged.
     deleted: Option<(Time, Time)>,
@@ -45,12 +45,13 @@ pub(super) type Members = HashMap<MemberIndex, Member>;
 pub(super) struct Member {
     /// The latest heartbeat that was answered without error since the member joined.
     pub(super) alive: Option<Alive>,
-    /// When the heartbeat before `alive` was sent.
+    /// The time when the heartbeat before the one in `alive` was sent.
     previous: Time,
-    /// The earliest start of a rebalance timeout that may be running; `None` if none runs.
+    /// The earliest time at which a rebalance timeout of the member may have started; `None` if no
+    /// timeout runs.
     pub(super) must_rebalance: Option<Time>,
-    /// Set if an answer may have been lost: the time of the last sign of life before the loss.
-    /// Cleared when the member settles.
+    /// Set if an answer to the member may have been lost, until the member settles. It is the time
+    /// when the last heartbeat that was answered before the loss was sent.
     unsure: Option<Time>,
     /// When the member began to join. `joined` is when it was accepted.
     pub(super) joining: Time,
@@ -213,7 +214,8 @@ impl GroupState {
         }
         if matches!(facts.group.protocol, Kind::Classic | Kind::Migrating) {
             facts.generations.alive(alive.epoch, alive.sent);
-            // A member without its assignment has got answers only to a join or a sync.
+            // Only a member that has the assignment of this generation sends heartbeats. So this
+            // answer was to a join or a sync, which do not extend a lease.
             if member.synced != alive.epoch {
                 return;
             }
@@ -379,8 +381,9 @@ impl Facts {
     }
 }
 
-/// Reports a member of a deleted group that the coordinator still accepts. A group is deleted only
-/// if it has no members, so no earlier member can be in the group that follows.
+/// Reports a member that joined before its group was deleted and that the coordinator still
+/// accepts. A group can be deleted only if it has no members, so a later group with the same id
+/// must not have this member.
 fn judge_deleted(event: &Event, alive: Alive, facts: &Facts, found: &mut Found) {
     let Some((sent, at)) = facts.deleted else { return };
     found.add("deleted-group-came-back", event.at, &facts.group.id, || {

@@ -1,9 +1,9 @@
 //! The lease of a member (how long the coordinator certainly keeps it), and the rule
 //! `evicted-early`.
 //!
-//! A coordinator removes a member that does not leave in two cases only. It receives nothing from
-//! the member for the session timeout, or the member does not do its part of a rebalance within the
-//! rebalance timeout.
+//! There are only two cases in which a coordinator removes a member that does not leave. It
+//! receives nothing from the member for the session timeout, or the member does not do its part of
+//! a rebalance within the rebalance timeout.
 //!
 //! Session: the latest heartbeat that was answered without error took effect at `sent` or later. So
 //! the session runs at least until `sent` + session timeout. A coordinator that restarts sessions
@@ -11,10 +11,11 @@
 //! a classic group do not count: Kafka's coordinator answers a late sync, and some joins, without
 //! restarting the session.
 //!
-//! Rebalance, consumer or streams group: the timer starts when the coordinator first asks a member
-//! to give up partitions, perhaps in an answer that was lost. The last answer before that one did
-//! not ask. If an answer was lost, the last answer before the lost one did not ask either. So the
-//! timer started after the requests of those answers were sent.
+//! Rebalance, consumer or streams group: the timer starts when an answer first asks the member to
+//! give up partitions. The answer before that one did not ask. So the timer started after the
+//! request of this earlier answer was sent, and the lease is computed from that time. If the first
+//! answer that asked may have been lost, the lease is computed from the last answer before the
+//! loss.
 //!
 //! Rebalance, classic group: the timer starts when a rebalance of generation e begins. Members that
 //! do not join before it ends are not in e + 1. While a rebalance gathers members, heartbeats and
@@ -27,8 +28,8 @@
 //! In a group that is migrated online both rules apply, and the lease is the shorter of the two.
 //!
 //! After a restart a classic coordinator knows only the generation that the leader's last sync
-//! wrote. It may have lost members that joined later. A consumer group is durable before the
-//! coordinator answers.
+//! wrote. It may have lost members that joined later. The state of a consumer group is durable
+//! before the coordinator answers.
 
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ use crate::history::Kind;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
 
-/// A core reads its clock once for many answers, so a shorter overlap of claims does not count.
+/// The error of a core's times: it reads its clock once for many answers. A shorter overlap of
+/// claims does not count.
 pub(super) const CLOCK_SLACK: Duration = Duration::from_millis(2);
 
 const UNKNOWN_MEMBER_ID: i16 = 25;

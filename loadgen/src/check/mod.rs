@@ -1,15 +1,15 @@
 //! Checks the coordinator's guarantees: every event is checked against the protocol's rules.
 //!
-//! The checks know only what clients see, so each fact is an interval: a request took effect at
-//! some moment between its sending and the reading of its answer. A rule counts as broken only if
-//! it is broken for every choice of those moments. Delays, lost answers, retries and vanished
-//! members make intervals longer. This makes the checks milder, but never wrong. The file of each
+//! The checks know only what clients see. They know that a request took effect at some moment
+//! between its sending and the reading of its answer, but not when. A rule counts as broken only if
+//! it is broken whichever moments are chosen. Delays, lost answers, retries and vanished members
+//! leave more moments to choose. The checks then find less, but are never wrong. The file of each
 //! rule says why:
 //!
 //! - `two-owners`: [`owners`], [`clients`];       `evicted-early`: [`lease`]
 //! - `task-twice`: [`processes`];
 //! - `epoch-went-back`: [`epochs`];              `fenced-commit-accepted`: [`commits`]
-//! - `commit-lost`, `deleted-group-came-back`: [`register`]
+//! - `commit-lost`: [`register`];                `deleted-group-came-back`: [`register`], [`group`]
 //! - `repeat-differed`: the event itself is the violation;
 //! - `aborted-read`, `read-before-commit`, `transaction-torn`, `read-out-of-order`:
 //!   [`transactions`];
@@ -17,9 +17,10 @@
 //!   `delivery-limit-exceeded`, `delivery-count-stuck`, `delivery-count-jumped`,
 //!   `start-offset-went-back`: [`shares`].
 //!
-//! The checks assume that the event of an answer is not stamped before the answer arrived. They
-//! also assume that an event which precedes a request is not stamped after the request was sent (up
-//! to [`lease::CLOCK_SLACK`], as a core may read its clock once for many answers).
+//! The checks make two assumptions about the times of events. The event of an answer does not have
+//! a time before the answer arrived. An event that precedes a request does not have a time after
+//! the request was sent (up to [`lease::CLOCK_SLACK`], as a core may read its clock once for many
+//! answers).
 
 mod clients;
 mod commits;
@@ -53,7 +54,7 @@ use shares::Shares;
 use transactions::Transactions;
 
 /// Checks a run while it is under way, or from its history. Memory grows with the number of members
-/// and partitions, not with time.
+/// and partitions, and for share groups slowly with time.
 #[derive(Default)]
 pub struct Checker {
     groups: HashMap<GroupIndex, GroupState>,
@@ -89,8 +90,8 @@ impl Checker {
         }
     }
 
-    /// The committed transactions since the last call that a reader has read completely, or did not
-    /// read before it ended.
+    /// The committed transactions that a reader has read completely since the last call. Also those
+    /// that a reader had not read when it ended.
     pub fn take_visible(&mut self) -> Vec<Visible> {
         self.transactions.take_visible()
     }
@@ -100,7 +101,8 @@ impl Checker {
         self.shares.take_redelivered()
     }
 
-    /// For each reader, how long committed transactions have been waiting to be read.
+    /// For each committed transaction and each reader that has not read all of it, how long it has
+    /// been waiting.
     pub fn unread(&self, now: Time) -> Vec<Duration> {
         self.transactions.unread(now)
     }

@@ -12,13 +12,14 @@
 //! to    when it began to give the partition up, or its lease may have ended, whichever is first
 //! ```
 //!
-//! During the whole interval the coordinator held the partition for this member. It assigned the
-//! partition before the interval. It could take the partition back only after a request of the
-//! member, which was not sent yet, or after the lease. If two such intervals of different members
-//! overlap, the coordinator assigned the partition twice. This proof also holds
+//! During this interval the coordinator must not assign the partition to another member. It
+//! assigned the partition to this member before the interval. It can take the partition back only
+//! after the lease, or after a request in which the member gives the partition up; in the interval
+//! the member has not sent such a request. So if the intervals of two members overlap, the
+//! coordinator assigned the partition twice. This proof also holds
 //!
-//! - if the answer to the second member was delayed until long after the partition was taken from
-//!   it again: its own lease counts from the request that was answered, and so has ended;
+//! - if the second member gets its answer long after the coordinator has taken the partition back
+//!   from it: its lease counts from the sending of its request, and so has ended;
 //! - for members that crash: their claims end at once, and the coordinator reassigns the partitions
 //!   later;
 //! - for static members that close and return: the claim ends, and a new one begins with the
@@ -30,10 +31,11 @@
 //!   the group and keeps its partitions. A partition that a member kept over a rebalance is
 //!   certainly its own again only when the member has settled in the new generation.
 //!
-//! A lease grows with each later answer. So claims that overlap are checked again at each event of
-//! one of the two members, and before one of the claims ends. The check makes one assumption: a
-//! coordinator does not handle a request of a closed connection after a request of the next
-//! connection. Claims of real clients are certain for other times: [`super::clients`].
+//! Each later answer to a member makes its lease longer. So claims that overlap are checked again
+//! at each event of one of the two members, and before one of the claims ends. The check makes one
+//! assumption: a coordinator does not handle a request of a closed connection after a request of
+//! the next connection. For real clients' claims the interval is computed in another way:
+//! [`super::clients`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -60,10 +62,11 @@ pub(super) enum Rule {
     TaskTwice,
 }
 
-/// A partition that may have one owner: in the group, or in a process of a streams group.
+/// A partition, together with the group or the process in which only one member may own it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Place {
-    /// 0 if the owner must be unique in the whole group.
+    /// The process of a streams group in which the owner must be unique; 0 stands for the whole
+    /// group.
     pub(super) process: u32,
     pub(super) partition: Partition,
 }
@@ -83,7 +86,8 @@ struct Claims {
 #[derive(Clone, Copy)]
 struct Claim {
     member: MemberIndex,
-    /// The [`Member::life`] in which the claim was made; the claim ends with it.
+    /// The value of [`Member::life`] when the claim was made. The claim ends when this value
+    /// changes.
     life: u32,
     since: Time,
     epoch: i32,
@@ -236,7 +240,8 @@ impl Claim {
         if is_client { clients::SLACK } else { CLOCK_SLACK }
     }
 
-    /// `member 3`, or `client python-0`. The epoch follows `in_epoch`, unless that is empty.
+    /// The name of the claimant in a sentence: `member 3` or `client python-0`. If `in_epoch` is
+    /// not empty, this text and the epoch follow a member's name.
     fn claimant(&self, members: &Members, in_epoch: &str) -> String {
         match members.get(&self.member).and_then(|member| member.client.as_ref()) {
             Some(client) => format!("client {}", client.name),

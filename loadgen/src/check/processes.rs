@@ -2,10 +2,10 @@
 //! threads nor in two roles. Its state directory has only one place for the task.
 //!
 //! A coordinator assigns a task to a process only after the process has given up the task in every
-//! other role. So the claim of a process to a task is certain for the same time as the claim of an
-//! owner ([`super::owners`]). A member that has a task in two roles is a proof by itself. Either
-//! both roles came in one assignment, or the second role came before the member had reported that
-//! it had given up the first role.
+//! other role. So the interval in which a process certainly has a task is computed as for an owner
+//! ([`super::owners`]). A member that has a task in two roles needs no such interval as a proof.
+//! Either both roles came in one assignment, or the second role came before the member had reported
+//! that it had given up the first role.
 
 use std::collections::{BTreeSet, HashMap};
 

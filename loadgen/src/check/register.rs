@@ -6,13 +6,13 @@
 //! moment after it was sent, or never. A read may return the value of a write unless
 //!
 //! - the write was sent after the read was answered, or
-//! - another write lies wholly between the two: it was sent after this write was answered, and was
-//!   itself answered before the read was sent. The same member may send it in the very moment of
-//!   that answer, as its next write.
+//! - a second write lies completely between the write and the read: it was sent after the first
+//!   write was answered, and it was answered before the read was sent. (The next write of the same
+//!   member counts as sent after the answer even if both have the same time.)
 //!
-//! This is linearizability of a register, checked for each read, so it holds for every correct
-//! coordinator. Offsets from before the run are unknown: if no write was answered before the read
-//! was sent, any value is accepted.
+//! This is linearizability of a register, checked for each read by itself. Every correct
+//! coordinator satisfies it. Offsets from before the run are unknown: if no write was answered
+//! before the read was sent, any value is accepted.
 //!
 //! A deletion of the group writes -1 (no offset) to all its partitions. A later read of an offset
 //! from before the deletion is reported as `deleted-group-came-back`.
@@ -54,15 +54,16 @@ pub(super) enum Source {
 pub(super) struct Register {
     /// The writes in the order in which they became known.
     writes: Vec<Write>,
-    /// Reads that were sent before this time can't be judged: they may return forgotten writes.
+    /// Reads that were sent up to this time can't be judged: they may return forgotten writes.
     known_from: Time,
-    /// Lowest and highest value of forgotten unanswered writes: reads may return any of them.
+    /// The lowest and the highest value of forgotten unanswered writes. Reads that return these
+    /// values, or a value between them, are not judged.
     forgotten: Option<(i64, i64)>,
 }
 
 impl Register {
-    /// From this number of writes on, old ones are forgotten. Reads in flight may still return the
-    /// others.
+    /// If there are this many writes when one more is added, the old ones are forgotten. Newer ones
+    /// are kept, because reads in flight may return them.
     const KEPT: usize = 6;
     const UNANSWERED_KEPT: usize = 8;
 
@@ -107,7 +108,7 @@ impl Register {
         }
     }
 
-    /// Judges a read. Returns a write that proves it wrong, if there is one.
+    /// Judges a read. Returns a write that proves the read wrong, if there is one.
     pub(super) fn read(&self, value: i64, sent: Time, at: Time) -> Option<Write> {
         if sent <= self.known_from
             || self.forgotten.is_some_and(|(low, high)| (low..=high).contains(&value))
@@ -125,8 +126,9 @@ impl Register {
         self.writes.iter_mut().rev().find(|write| write.of.is(member, id))
     }
 
-    /// Forgets old writes. They cannot be returned to a read that is sent from now on, or that was
-    /// sent after the answer to a write of the newer half.
+    /// Forgets all writes that were answered before a certain write was sent: the middle one of the
+    /// answered writes. Reads that are sent after its answer cannot return forgotten writes.
+    /// Earlier reads are no longer judged.
     fn forget(&mut self) {
         let done: Vec<_> = self.writes.iter().filter(|write| write.at < Time::MAX).collect();
         let Some(by) = done.get(done.len() / 2).map(|write| **write) else { return };

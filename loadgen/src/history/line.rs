@@ -10,7 +10,7 @@ use crate::plan::{GroupIndex, GroupPlan, Protocol, TopicIndex};
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// The value of [`Run::format`]. It is raised when older readers would misread newer histories.
+/// The value of [`Run::format`]. It is raised by changes that older versions would misread.
 pub const FORMAT: u32 = 1;
 
 /// One line. Events have a field `event`, all others a field `line`.
@@ -21,8 +21,8 @@ pub enum Line {
     Event(Event),
 }
 
-/// A fact that must be known before the events, or that does not belong to a single group. It is
-/// written before the events that need it.
+/// A line that is no event. It states a fact that checks need before some events, or that concerns
+/// more than one group. It precedes all events for which it is needed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum Header {
@@ -64,16 +64,16 @@ pub struct Group {
     /// `group.id`.
     pub id: Arc<str>,
     pub protocol: Kind,
-    /// No member is removed sooner than this after its last heartbeat. For consumer groups this is
-    /// the server's value, or a shorter one.
+    /// The coordinator removes a member only when at least this time has passed since its last
+    /// heartbeat. For consumer groups this is the server's value, or less.
     #[serde(rename = "session_timeout_ms", with = "milliseconds")]
     pub session_timeout: Duration,
     #[serde(rename = "rebalance_timeout_ms", with = "milliseconds")]
     pub rebalance_timeout: Duration,
     /// The number of partitions of the group's topics. Each of them should have an owner.
     pub partitions: u32,
-    /// The maximum error of times of events of different members. Above zero if members ran on
-    /// several machines.
+    /// The maximum error when the times of two members' events are compared. It is above zero if
+    /// members ran on several machines, whose clocks differ.
     #[serde(rename = "clock_error_us", with = "microseconds", default)]
     #[serde(skip_serializing_if = "Duration::is_zero")]
     pub clock_error: Duration,
@@ -93,7 +93,7 @@ pub enum Kind {
     /// Readers, which have no group.
     Reader,
     Share,
-    /// A streams group. Its partitions are tasks: the number of a subtopology, and a partition.
+    /// A streams group. Its events name tasks as partitions: `[subtopology, partition]`.
     Streams,
     /// A group that is migrated online. It has classic members and members of the consumer protocol
     /// (KIP-848).
@@ -101,7 +101,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the clients are members of a group, which rebalances.
+    /// Whether the clients are members of a group that rebalances.
     pub fn has_members(self) -> bool {
         matches!(
             self,

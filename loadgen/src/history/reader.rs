@@ -1,4 +1,5 @@
-//! Reads a history. Any program may have written it, so every line is limited and checked.
+//! Reads a history. Any program may have written it, so the length and content of every line are
+//! checked.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -75,8 +76,9 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// Parses a line. The field `line` decides whether it is an event: serde's error for an untagged
-/// enum would not say what is wrong.
+/// Parses a line. A line with the field `line` is a header, all others are events. This is decided
+/// before the line is parsed as either: for the untagged enum [`Line`], serde's error would not say
+/// what is wrong.
 fn parse(bytes: &[u8]) -> Result<Line, String> {
     #[derive(serde::Deserialize)]
     struct Probe {

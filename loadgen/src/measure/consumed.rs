@@ -1,5 +1,5 @@
-//! The records delivered to members of consumer groups: how many, how many again in their group,
-//! and how long after they were written.
+//! Counts the records that members of classic and consumer groups got: how many in all, how many a
+//! second time in their group, and how long after they were written.
 
 use std::collections::HashMap;
 use std::time::Duration;

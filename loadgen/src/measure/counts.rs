@@ -14,8 +14,8 @@ use crate::report::model::{
 const FAILED_NAMED: usize = 20;
 
 const OFFSET_COMMIT: i16 = 8;
-/// Stands for the API key of a request that was refused because its member was fenced. The API of
-/// such a request does not matter.
+/// Stands for an API key in the counts of errors: for errors that fenced a member, whichever API
+/// returned them.
 const MEMBERSHIP: i16 = -1;
 
 #[derive(Default)]

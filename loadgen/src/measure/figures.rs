@@ -34,7 +34,7 @@ pub struct Totals {
 pub struct LoadNow {
     pub of: RoundTrip,
     pub per_second: f64,
-    /// The median of the round trips in milliseconds; then their p99.
+    /// The 50th percentile of the round trips in milliseconds. `p99` is their 99th percentile.
     pub p50: f64,
     pub p99: f64,
 }

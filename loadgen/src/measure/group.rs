@@ -16,7 +16,8 @@ use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
 use crate::time::Time;
 
-/// If the group was stable for this long, a change without a trigger begins another rebalance.
+/// A change without a trigger begins a new rebalance if the group was stable for longer than this.
+/// After a shorter time, the rebalance that is still open continues.
 const APART: Duration = Duration::from_secs(2);
 
 pub(super) struct GroupMeasure {
@@ -25,7 +26,7 @@ pub(super) struct GroupMeasure {
     partitions: HashMap<Partition, Holder>,
     /// For share groups: how many members own each partition. `partitions` then stays empty.
     sharing: Sharing,
-    /// Members without partitions that had some, or may get some.
+    /// Members that have no partitions now, but had some before or may still get some.
     waiting: BTreeSet<MemberIndex>,
     live: u32,
     settled: u32,
@@ -41,7 +42,7 @@ pub(super) struct GroupMeasure {
     /// Partition-microseconds without an owner, up to `unowned_until`.
     unowned_micros: u128,
     unowned_until: Time,
-    /// Triggers whose time is after the events so far.
+    /// Triggers that are later than all events so far, so they have not taken effect.
     triggers: VecDeque<(Time, String)>,
     open: Option<Open>,
 }
@@ -119,12 +120,13 @@ impl GroupMeasure {
         self.triggers.push_back((at, label.into()));
     }
 
-    /// Events before `until` have been observed, so triggers before it take effect. Returns whether
-    /// there are later triggers.
+    /// Must be called when all events before `until` have been observed. Triggers up to this time
+    /// then take effect. Returns whether there are later triggers.
     pub(super) fn advance(&mut self, until: Time, shared: &mut Shared<'_>) -> bool {
         while let Some((at, label)) = self.triggers.pop_front_if(|(at, _)| *at <= until) {
             let open = match self.open.take_if(|open| !open.prompted && open.began >= at) {
-                // The effect of the trigger was observed before the trigger was announced.
+                // A rebalance without a trigger began at this time or later: events showed the
+                // trigger's effect before the trigger was announced.
                 Some(open) => Open { trigger: label, prompted: true, began: at, ..open },
                 None => {
                     self.end(true, shared);
@@ -330,14 +332,15 @@ impl GroupMeasure {
         }
     }
 
-    /// Notes that a member saw this epoch. It is also a sign that the coordinator has noticed a
-    /// crash.
+    /// Notes that a member saw this epoch. If a member has crashed, this is also a sign that the
+    /// coordinator has noticed the crash.
     fn reached_at(&mut self, epoch: i32, at: Time) {
         self.reached(epoch);
         self.detected(at);
     }
 
-    /// Counts the event that opened a rebalance among the events of this rebalance.
+    /// Adds the event that has just opened a rebalance to the figures of this rebalance: a crash,
+    /// or partitions that were revoked or lost.
     fn change_of_open(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Stopped { how } => self.crashed(*how),

@@ -41,7 +41,8 @@ pub(super) fn millis(micros: u64) -> f64 {
     micros as f64 / 1e3
 }
 
-/// The percentiles for charts: this many steps each time the distance to 100 % halves.
+/// The resolution of the percentiles for charts: there are four points between 0 % and 50 %, four
+/// between 50 % and 75 %, four between 75 % and 87.5 %, and so on.
 const STEPS_PER_HALVING: u32 = 4;
 
 pub(super) fn latency(of: &Histogram<u64>) -> Latency {

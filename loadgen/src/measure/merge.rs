@@ -37,7 +37,8 @@ impl Merge {
         self.own.insert(place, event);
     }
 
-    /// All events before this time are ready or have been taken.
+    /// No core will report an event before this time. All earlier events can be taken from
+    /// [`Merge::ready`], or were taken.
     pub fn until(&self) -> Time {
         self.lanes.iter().map(|lane| lane.until).min().unwrap_or(Time::MAX)
     }

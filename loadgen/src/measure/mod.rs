@@ -6,8 +6,8 @@
 //!
 //! - A group is **stable** if every partition has an owner, and every live member (started, not
 //!   ended) has settled at the newest epoch that any of them has seen. A member that lost its
-//!   connection must have been answered since. The group is stable since the event that completed
-//!   this.
+//!   connection must have been answered since. The group has been stable since the event that
+//!   completed this.
 //! - A **rebalance** lasts from its trigger to the event after which the group stays stable. Only
 //!   the conductor knows when that is, so it closes the rebalance. A rebalance without a trigger is
 //!   named after the event that unsettled the group.
@@ -153,8 +153,10 @@ impl Measure {
         self.groups.entry(group.index).or_insert_with(|| GroupMeasure::new(group));
     }
 
-    /// Notes that an action at `at` makes the group rebalance. The rebalance begins then, even if
-    /// earlier events are observed later. It closes a rebalance that is still open.
+    /// Notes that an action at `at` makes the group rebalance. The rebalance begins at this time,
+    /// even if earlier events are observed after this call. If another rebalance is open, it is
+    /// closed first. But if that one has no trigger and began at `at` or later, the action becomes
+    /// its trigger.
     pub fn trigger(&mut self, group: GroupIndex, label: &str, at: Time) {
         if let Some(state) = self.groups.get_mut(&group) {
             state.trigger(at, label);
@@ -163,8 +165,8 @@ impl Measure {
     }
 
     /// Closes the rebalance of a group that has been stable for long enough. The rebalance ended at
-    /// `stable_since`. If all members have left, it is dropped. Without a rebalance, or without a
-    /// stable group, nothing happens.
+    /// `stable_since`. If all members have left, it is dropped. Nothing happens if no rebalance is
+    /// open, or if the group is not stable and has members.
     pub fn close_rebalance(&mut self, group: GroupIndex) {
         if let Some(group) = self.groups.get_mut(&group)
             && (group.status().stable_since.is_some() || group.is_emptied())
@@ -218,9 +220,10 @@ impl Measure {
         }
     }
 
-    /// Takes the transactions that became visible to readers since the last call, or that readers
-    /// ended without reading. `unread` is how long others have been waiting. These latencies
-    /// involve several cores, so the samples of cores do not contain them.
+    /// Takes the transactions that readers finished reading since the last call, or had not read
+    /// when the readers ended. `unread` has the waiting times of committed transactions that are
+    /// still to be read. These latencies involve several cores, so the cores' samples do not
+    /// contain them.
     pub fn visible(&mut self, transactions: &[Visible], unread: Option<&[Duration]>) {
         self.round_trips(trips::OF_NO_CORE, &trips::of_visible(transactions, unread));
     }
@@ -240,8 +243,8 @@ impl Measure {
         }
     }
 
-    /// Called when all events and samples before `until` were taken. Triggers before `until` take
-    /// effect, and steps of the series end.
+    /// Called when all events and samples before `until` were taken. Triggers up to `until` take
+    /// effect, and steps of the time series that end by then are complete.
     pub fn advance(&mut self, until: Time) {
         let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
         let shared = &mut Shared { pauses, rebalances };
@@ -258,7 +261,8 @@ impl Measure {
         self.groups.get(&group).map(GroupMeasure::status)
     }
 
-    /// Counts figures for the next phase from now on. All events before `now` have been observed.
+    /// Ends the current phase and begins the next: figures from now on count for the new one. All
+    /// events before `now` have been observed.
     pub fn begin_phase(&mut self, now: Time) {
         self.end_phases(now);
         self.trips.begin_phase();
@@ -275,7 +279,7 @@ impl Measure {
         self.phases.end(latencies, pauses, self.so_far_of_phases(now));
     }
 
-    /// The figures by which rules can be judged before the end of the run.
+    /// The figures with which thresholds can be compared while the run is still under way.
     pub fn so_far(&self) -> model::Report {
         let (latencies, rebalances) = (self.trips.so_far(), self.rebalances.clone());
         let disruptions = disruptions(&rebalances, false);
@@ -308,7 +312,8 @@ impl Measure {
         }
     }
 
-    /// The requests that have been due for at least a second and have no answer, without joins.
+    /// The requests that have been due for at least a second and have no answer, without joins and
+    /// syncs.
     pub fn waiting(&self) -> Waiting {
         self.trips.waiting()
     }

@@ -51,7 +51,8 @@ impl Paces {
         ] {
             more.iter().for_each(|more| add(known, more));
         }
-        // Both values count since the thread began. The report of a panic has neither.
+        // The CPU time and the wait are totals since the thread began. The report of a panic lacks
+        // both.
         known.cpu = known.cpu.max(sample.cpu);
         known.waited = sample.pace.waited.or(known.waited);
     }

@@ -25,8 +25,8 @@ impl Pauses {
         record(&mut self.phase, pause);
     }
 
-    /// Adds a pause that continues after the end of a phase. It counts for the phase with its
-    /// length so far, and for the run once it has ended.
+    /// Adds a pause that has not ended when its phase ends. For the phase it counts with its length
+    /// so far. For the run it counts once it has ended, with its whole length.
     pub(super) fn add_to_phase(&mut self, so_far: Duration) {
         record(&mut self.phase, so_far);
     }

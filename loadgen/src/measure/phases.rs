@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::report::model::{Latency, Phase};
 
-/// The number of phases that have percentiles for charts. A soak test has thousands of phases.
+/// Only this number of phases keep the percentiles that charts need. A soak test has thousands of
+/// phases.
 const IN_FULL: usize = 100;
 
 /// The measures of a phase.

@@ -36,7 +36,7 @@ impl Process {
     /// The usage so far.
     ///
     /// # Errors
-    /// The process has ended.
+    /// The process has ended, or its files in `/proc` can't be read.
     pub fn usage(&self) -> io::Result<Usage> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;

@@ -33,15 +33,16 @@ impl Open {
         Self { trigger, prompted, populated, began, crashed, detected, moved, revoked }
     }
 
-    /// Notes a sign that the coordinator has noticed the crash, if the rebalance has one.
+    /// Notes a sign that the coordinator has noticed a crash. Does nothing if no member has
+    /// crashed.
     pub(super) fn detected(&mut self, at: Time) {
         if self.crashed {
             self.detected.get_or_insert(at);
         }
     }
 
-    /// Names the rebalance after an event of a real client, if no trigger is known and the
-    /// rebalance began with a mere answer to a member.
+    /// Names the rebalance after an event of a real client, if so far it has only the name
+    /// [`BY_ITSELF`].
     pub(super) fn explain(&mut self, by: &EventKind) {
         let what = match by {
             EventKind::ClientAssigned { .. } => "client assigned",
@@ -55,8 +56,8 @@ impl Open {
         }
     }
 
-    /// The finished rebalance. `stable_since` is `None` if the group did not become stable, or if
-    /// the next trigger came before.
+    /// Returns the finished rebalance. `stable_since` is `None` if the next trigger came, or the
+    /// run ended, before the group became stable.
     pub(super) fn ended(
         self,
         group: &Group,
@@ -64,7 +65,8 @@ impl Open {
         stable_since: Option<Time>,
         by_next: bool,
     ) -> Rebalance {
-        // A trigger that did not unsettle the group took no time.
+        // If the trigger did not unsettle the group, the group has been stable since before the
+        // trigger. Then the rebalance took no time.
         let ended = stable_since.map(|since| since.max(self.began));
         let millis_since = |from: Time| ended.map(|end| end.since(from).as_secs_f64() * 1e3);
         Rebalance {
@@ -89,7 +91,7 @@ impl Shared<'_> {
     }
 }
 
-/// The name of a rebalance that began with a mere answer to a member.
+/// The name of a rebalance without a known cause: the first sign of it was an answer to a member.
 const BY_ITSELF: &str = "by itself";
 
 /// The name of a rebalance that had no trigger.

@@ -133,7 +133,7 @@ impl Steps {
 impl Step {
     fn and(mut self, next: &Self) -> Self {
         self.ended = next.ended;
-        // The maximum, so that a peak of partitions without an owner stays visible.
+        // Keeps the larger number, so that a peak of partitions without an owner stays visible.
         self.gauges =
             Gauges { unowned: self.gauges.unowned.max(next.gauges.unowned), ..next.gauges };
         for (of, answers) in &next.answers {

@@ -48,7 +48,7 @@ impl Shares {
             EventKind::Stopped { .. } | EventKind::Failed { .. } => {
                 self.acknowledging.retain(|(of, _), _| *of != member);
             }
-            // Other events do not concern records.
+            // Other events do not concern the records of share groups.
             _ => {}
         }
     }

@@ -19,7 +19,7 @@ pub struct GroupStatus {
     /// partition has had an owner. `None` while a live member is not settled, a partition has no
     /// owner, or no member is live.
     pub stable_since: Option<Time>,
-    /// A rebalance has begun (with a trigger or by itself), and has not been closed.
+    /// Whether a rebalance has begun (with a trigger or by itself), and has not been closed.
     pub rebalancing: bool,
     /// The number of members that can't continue.
     pub failed: u32,

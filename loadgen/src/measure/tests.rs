@@ -166,7 +166,8 @@ fn a_crash_is_detected_when_other_members_learn_of_it() {
     assert_eq!((crash.took, crash.took_since_detected), (Some(10500.0), Some(500.0)));
     assert_eq!((crash.moved, crash.revoked, crash.members), (1, 1, 1));
     assert_eq!(measured.members.crashed, 1);
-    // Formation: 2 partitions from 10 to 50, and 1 from 90 to 120. Later 1 from 1000 to 11500.
+    // While the group forms, 2 partitions have no owner from 10 to 50 ms, and 1 from 90 to 120 ms.
+    // After the crash, 1 has none from 1000 to 11500 ms.
     let seconds = 2.0 * 0.04 + 0.03 + 10.5;
     assert!((measured.unowned_partition_seconds - seconds).abs() < 1e-9);
 }
@@ -241,7 +242,8 @@ fn a_pause_lasts_from_the_last_revoked_partition_to_the_next_assigned_one() {
         ],
     );
     let measured = measure.finish(ms(1000));
-    // The pauses at the starts are 40 and 110. The member that left had no third pause.
+    // After their starts, the members paused for 40 and 110 ms. The third pause took 250 ms. The
+    // member that left did not pause again.
     assert_eq!(measured.pauses.count, 3);
     assert_eq!(measured.pauses.max.round(), 250.0);
     assert_eq!(measured.pauses.min.round(), 40.0);

@@ -1,5 +1,6 @@
-//! The round trips of a run in three versions: corrected for requests that waited or were never
-//! answered; the same without the delays of the load machine; and as they were sent.
+//! The round trips of a run, measured in three ways: corrected for requests that waited or were
+//! never answered; the same without the delays of the load machine; and only from when each request
+//! was sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +30,8 @@ pub(super) const OF_NO_CORE: usize = usize::MAX;
 /// The minimum age of a transaction that counts as unread. A younger one counts as in flight.
 const WAITING_LEAST: Duration = Duration::from_secs(1);
 
-/// The transactions that became visible, or did not, in the form of a core's sample.
+/// Converts transactions that readers have read, or ended without reading, to the form of a core's
+/// sample. `unread` has the waiting times of those that are still to be read.
 pub(super) fn of_visible(transactions: &[Visible], unread: Option<&[Duration]>) -> Sample {
     let (mut all, mut read, mut not_read) = (histogram(), histogram(), 0);
     for visible in transactions {
@@ -84,7 +86,7 @@ pub(super) fn of_redelivered(records: &[Redelivered]) -> Sample {
     }
 }
 
-/// The times of records that members consumed for the first time, in the form of a core's sample.
+/// Converts the times after which records were first delivered to the form of a core's sample.
 pub(super) fn of_delivered(times: Histogram<u64>) -> Sample {
     let all = vec![(RoundTrip::Delivery, times)];
     Sample {
@@ -141,7 +143,7 @@ impl Trips {
         named(&all)
     }
 
-    /// The requests that wait. Joins are left out, because they wait for other members.
+    /// The requests that wait. Joins and syncs are left out, because they wait for other members.
     pub(super) fn waiting(&self) -> Waiting {
         let all = self.waiting.values().flatten();
         let parked = |of: &RoundTrip| matches!(of, RoundTrip::JoinGroup | RoundTrip::SyncGroup);

@@ -16,9 +16,11 @@ const JOINED_MICROS: u64 = 1_000_000;
 pub(super) struct Log {
     /// The runs by their first offsets; they do not overlap.
     runs: BTreeMap<i64, Run>,
-    /// When a fetch that may have acquired records was last lost.
+    /// The last time when a fetch that may have acquired records was lost, or when the leader may
+    /// have changed.
     pub(super) lost: Option<Time>,
-    /// The number of fetches that may have acquired records and were lost.
+    /// The number of fetches that may have acquired records and were lost. A possible change of the
+    /// leader counts as a lost fetch, too.
     pub(super) lost_count: u32,
     /// The last time when the leader of the share partition may have changed.
     pub(super) reloaded: Time,
@@ -82,10 +84,10 @@ impl Log {
         }
     }
 
-    /// An acknowledgement was answered without error. Returns the records that another member had
-    /// acquired before the acknowledgement was sent, and still holds. (A record that the other
-    /// member has acknowledged may be before the start offset by now, where acknowledgements have
-    /// no effect.)
+    /// Notes that an acknowledgement was answered without error. Returns those of its records that
+    /// another member had acquired before the acknowledgement was sent, and still holds. (Records
+    /// that the other member has released or acknowledged are not returned. Acknowledged records
+    /// may be before the start offset by now, where acknowledgements have no effect.)
     pub(super) fn acknowledged(
         &mut self,
         event: &Event,
@@ -130,8 +132,8 @@ impl Log {
         }
     }
 
-    /// The records before this offset that may be unfinished: no acknowledgement is known, and they
-    /// cannot have reached the delivery limit.
+    /// The records before this offset that are certainly unfinished: no acknowledgement may have
+    /// finished them, and they cannot have reached the delivery limit.
     pub(super) fn unfinished(&self, before: i64, limit: u32) -> Vec<Part> {
         let mut next = 0;
         let mut unfinished = Vec::new();

@@ -7,22 +7,24 @@
 //! a later request of the session was answered.
 //!
 //! - `acquired-twice`: a record was acquired while another session certainly had it locked.
-//! - `delivered-after-acknowledged`: a record was acquired by a fetch that was sent after its
-//!   acceptance or rejection was answered without error.
+//! - `delivered-after-acknowledged`: a record was accepted or rejected, and this was answered
+//!   without error. A fetch that was sent later acquired the record again.
 //! - `acknowledged-without-lock`: an acceptance or rejection was answered without error, although
 //!   another member had acquired the record before.
 //! - `delivery-limit-exceeded`: a record was delivered more often than the group allows.
 //! - `delivery-count-stuck`: the delivery count did not rise, though the broker kept the share
-//!   partition in memory from one delivery to the next. (The session of the later delivery is older
-//!   than the earlier delivery. Counts of acquisitions that have not ended are not durable.)
-//! - `delivery-count-jumped`: the count rose by more than one, though no lost fetch may have
-//!   acquired the record.
+//!   partition in memory from one delivery to the next. (This is certain if the session of the
+//!   later delivery began before the earlier delivery. A broker that loads the share partition
+//!   again may not know the earlier count, because the count is not durable before the acquisition
+//!   ends.)
+//! - `delivery-count-jumped`: the count rose by more than one, and no fetch was lost that may have
+//!   acquired the record in between.
 //! - `record-lost`: the start offset of the share partition is after a record that no member has
 //!   accepted or rejected, and that has not reached the delivery limit.
 //! - `start-offset-went-back`: the start offset is less than one that was read before.
 //!
-//! A member that a leader refuses may have reached a broker that is no longer the leader. Locks of
-//! that broker are not judged.
+//! If a leader refuses a member, the member may have acquired records from a broker that is no
+//! longer the leader. Locks from before the refusal are not judged.
 
 mod log;
 mod records;
@@ -73,8 +75,8 @@ struct Sharing {
     group: Group,
     logs: BTreeMap<Partition, Log>,
     members: HashMap<MemberIndex, Member>,
-    /// Suspected violations, which are confirmed if the session that held the record was still
-    /// alive.
+    /// Records that two sessions acquired. It is a violation if the session that held the records
+    /// first is found to have been alive still.
     contests: Vec<Contest>,
     /// Suspected violations, which are confirmed if no fetch was lost meanwhile.
     jumps: Vec<Jump>,
@@ -174,9 +176,10 @@ impl Sharing {
                     self.starts_at(event, *sent, *partition, *offset, found);
                 });
             }
-            // The next group of this name is another group.
+            // If a group with this name is created later, it has nothing to do with the deleted
+            // group.
             EventKind::GroupDeleted { .. } => *self = Self::new(&self.group),
-            // Other events do not concern records.
+            // Other events do not concern the records of share groups.
             _ => {}
         }
         self.settle(event.at, found);

@@ -57,7 +57,7 @@ impl Records {
         Self { freed: self.freed.or(is_its.then_some((Freed::Release, at))), ..self }
     }
 
-    /// Notes that the last delivery has ended, unless it had ended before.
+    /// Notes the end of the last delivery, unless an earlier end is known.
     pub(super) fn free(&mut self, why: Freed, at: Time) {
         if self.done.is_none() {
             self.freed.get_or_insert((why, at));
@@ -75,7 +75,7 @@ impl Records {
         let hold = self.hold.filter(|_| self.done.is_none())?;
         let expired = hold.arrived + hold.lock;
         let (why, from) = match self.freed {
-            // An acknowledgement after the expiry of the lock was refused, and freed nothing.
+            // A release or a crash after the lock has expired frees nothing: the records were free.
             Some((why, at)) if at <= expired => (why, at),
             Some(_) | None if arrived >= expired => (Freed::Expiry, expired),
             Some(_) | None => return None,

@@ -10,7 +10,7 @@ use crate::event::{AcknowledgedBatch, AcquiredBatch, Event, EventKind};
 use crate::plan::{MemberIndex, Partition};
 use crate::time::Time;
 
-/// Time after which muster-load has noticed a connection that the broker has given up.
+/// The time within which muster-load notices that a broker has given up a connection.
 const BROKEN_BY: Duration = Duration::from_secs(60);
 /// The maximum number of suspected violations of a kind that wait for their proof. Further ones are
 /// not noted.
@@ -28,14 +28,16 @@ pub(super) struct Contest {
     second: Event,
 }
 
-/// A delivery count that is too high, unless a lost fetch has acquired the record.
+/// A suspected `delivery-count-jumped`: a count that is too high, unless a fetch that acquired the
+/// record was lost.
 pub(super) struct Jump {
     partition: Partition,
     /// A fetch that was lost at this time or later explains the count.
     from: Time,
-    /// When the count is judged. By then all fetches that may explain it are known to be lost.
+    /// When the count is judged. If a fetch was lost that explains the count, muster-load knows of
+    /// the loss by then.
     until: Time,
-    /// The delivery count before the acquisition that is suspected.
+    /// The count of the delivery before the suspected one.
     was: i16,
     event: Event,
 }
@@ -74,8 +76,9 @@ impl Sharing {
         });
     }
 
-    /// Notes a suspected violation if two sessions acquired the records while the lock of the first
-    /// acquisition was certainly in force. Which of the two came first does not matter.
+    /// Notes a suspected violation if two sessions acquired the records within one lock duration.
+    /// It does not matter which acquisition was first: its lock was certainly still in force when
+    /// the other one took effect.
     fn judge_lock(&mut self, fetch: &Fetch<'_>, now: &AcquiredBatch, before: &Part) {
         let Some(hold) = before.of.held() else { return };
         let margin = Duration::from_millis(10) + hold.lock / 500;
@@ -154,7 +157,8 @@ impl Sharing {
                 (what, vec![fetch.proof(now)])
             });
         }
-        // If the deliveries are further apart, an unknown lock may have come and gone between them.
+        // If the two deliveries are further apart, muster-load may have missed a delivery between
+        // them, whose lock has expired.
         let is_near = fetch.arrived < hold.sent + hold.lock.mul_f64(0.9);
         if now.deliveries > was.saturating_add(1) && is_near {
             self.jumped(fetch, now, was, hold.sent);
@@ -168,8 +172,8 @@ impl Sharing {
         }
     }
 
-    /// A request of this session that was sent at `sent` was answered, so the session was still
-    /// alive then. Reports the suspected violations that this proves.
+    /// Notes that a request of this session, sent at `sent`, was answered. So the session was still
+    /// alive at that time. Reports the suspected violations that are proved by this.
     pub(super) fn confirm(
         &mut self,
         member: MemberIndex,
@@ -226,7 +230,8 @@ impl Sharing {
     ) {
         for part in stolen {
             let Some(hold) = part.of.hold else { continue };
-            // A record at the delivery limit may be archived, so that the start offset passes it.
+            // If the record may have reached the delivery limit, it may be archived. The start
+            // offset may then have passed it, and an acknowledgement has no effect.
             if part.of.may_be_at(self.group.delivery_limit, self.lost(batch.partition)) {
                 continue;
             }

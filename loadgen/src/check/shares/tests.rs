@@ -22,7 +22,7 @@ fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
 
-/// A history in which each member has a session from 5 ms on, with the member's number.
+/// A history in which each member has a session from 5 ms on, whose number is the member's number.
 fn story() -> Story {
     let mut checker = Checker::default();
     checker.expect_group(Group {
@@ -51,8 +51,8 @@ impl Story {
         self
     }
 
-    /// A fetch that was sent at `sent` returns these offsets, as their delivery number
-    /// `deliveries`.
+    /// A fetch that was sent at `sent` returns the records at these offsets, with the delivery
+    /// count `deliveries`.
     fn gets(
         &mut self,
         millis: u64,

@@ -1,6 +1,6 @@
 //! A small and correct classic group: JoinGroup gathers members, the leader's SyncGroup makes a
 //! generation durable, and members that miss the join are not in it. Here the leader, which
-//! computes assignments, is part of the coordinator. Half of the groups are eager, half
+//! computes assignments, is part of the coordinator. The members of a group are all eager or all
 //! cooperative.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(super) struct Classics {
     bug: Bug,
     cooperative: bool,
     group: Group,
-    /// The state that was written with the last leader's sync.
+    /// The state that was written with the last sync of a leader.
     durable: Group,
     waiting: BTreeMap<u64, Caller>,
 }
@@ -37,7 +37,7 @@ enum Phase {
     Stable,
     /// Gathers members until this time.
     Joining(u64),
-    /// Waits for the leader's sync, and until this time for the syncs of all members.
+    /// Waits for the leader's sync. Members that have not synced by this time are removed.
     Syncing(u64),
 }
 
@@ -152,9 +152,9 @@ impl Classics {
         }
     }
 
-    /// Assigns as a leader does. Cooperative: members keep the partitions that they report, up to
-    /// their share, and partitions of others move only in the next rebalance. Eager: all partitions
-    /// are assigned from scratch.
+    /// Assigns as a leader does. In a cooperative group, members keep the partitions that they
+    /// report, up to their share. A partition moves to another member only in the rebalance after
+    /// its owner has given it up. In an eager group, all partitions are assigned again.
     fn assign(&mut self) {
         let count = self.group.members.len();
         let share = (PARTITIONS as usize).div_ceil(count);
@@ -354,7 +354,8 @@ impl Classic {
         me.emit(EventKind::Alive { sent: time(sent), epoch: self.epoch });
         let gone: Set = me.owned.difference(assigned).copied().collect();
         let added: Set = assigned.difference(&me.owned).copied().collect();
-        // New partitions before revoked ones: the order matters only for the same partition.
+        // The new partitions have an event before the revoked ones. The order would matter only if
+        // a partition were in both events.
         me.assigned(epoch, &added);
         if gone.is_empty() {
             me.emit(EventKind::Settled { epoch });

@@ -52,7 +52,7 @@ fn nor_is_one_of_a_client_to_a_member() {
 fn a_client_that_takes_over_is_no_second_owner() {
     let cases = [
         "1500 m0 revoked : 0\n2000 m9 client-assigned : 0",
-        // Lines are read late, and clients learn late.
+        // A line is read late, and a client learns late that it has lost a partition.
         "2000 m9 client-assigned : 1\n19000 m0 assigned 1 : 1\n25000 m9 client-revoked : 1",
         "2000 m9 client-assigned : 1\n19000 m0 assigned 1 : 1\n25000 m9 client-lost : 1",
         "2000 m9 client-assigned : 1\n19000 m0 assigned 1 : 1\n25000 m9 client-ended",

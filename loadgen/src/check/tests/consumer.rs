@@ -1,5 +1,6 @@
 //! A small and correct consumer group (KIP-848): members reconcile one by one. A partition is
-//! assigned only when its previous owner has acknowledged, left, or been removed.
+//! assigned only when its previous owner has reported that it gave the partition up, has left, or
+//! was removed.
 
 use std::collections::BTreeMap;
 
@@ -197,7 +198,7 @@ impl Coordinator for Consumers {
 pub(super) struct Consumer {
     id: u64,
     epoch: i32,
-    /// The time at which the member gives up partitions, and the partitions that it then owns.
+    /// When the member gives up partitions, and the partitions that it has after that.
     target: Option<(u64, Set)>,
     confirmed: bool,
 }

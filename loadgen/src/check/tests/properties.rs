@@ -1,5 +1,5 @@
 //! A correct coordinator never breaks a rule, whatever faults occur in it, its members and their
-//! connections. A coordinator with an injected bug is reported, and for that bug.
+//! connections. A coordinator with an injected bug breaks the rule of that bug.
 
 use std::collections::BTreeSet;
 
@@ -56,8 +56,8 @@ fn a_correct_coordinator_breaks_no_rule() {
 #[test]
 fn an_injected_bug_is_reported_as_its_own_rule() {
     for protocol in ALL {
-        // One of two owners may be silent for so long that its commits look like those of a removed
-        // member.
+        // If a partition has two owners, one of them may send no heartbeat for longer than its
+        // lease. Its commits then look like those of a member that was removed.
         found_as(protocol, Bug::TwoOwners, &["two-owners", "fenced-commit-accepted"]);
         found_as(protocol, Bug::FencedCommit, &["fenced-commit-accepted"]);
         found_as(protocol, Bug::LostCommit, &["commit-lost"]);
@@ -68,7 +68,8 @@ fn an_injected_bug_is_reported_as_its_own_rule() {
     found_as(Protocol::Consumer, Bug::EpochBack, &["epoch-went-back"]);
 }
 
-/// In most runs the first of `rules` is broken. No run breaks any other rule.
+/// Checks that the bug breaks the first of `rules` in most runs, and that no run breaks a rule that
+/// is not in `rules`.
 fn found_as(protocol: Protocol, bug: Bug, rules: &[&str]) {
     let runs: Vec<_> = seeds(12).map(|seed| broken(&judge(protocol, seed, bug))).collect();
     let hits = runs.iter().filter(|broken| broken.contains(rules[0])).count();

@@ -16,7 +16,8 @@ const CONSUMERS: &str = "
     110 m1 joined 2
     110 m1 alive 101 2";
 
-/// Like [`CONSUMERS`], in a classic group: generation 1 with both members.
+/// Both members are in generation 1 of a classic group. The first owns partition 0, the second
+/// owns partition 1.
 const CLASSICS: &str = "
     classic session=1000 rebalance=5000 partitions=2
     0 m0 joining
@@ -68,7 +69,8 @@ fn a_partition_that_is_assigned_twice_is_reported_with_both_assignments() {
 
 #[test]
 fn an_owner_holds_its_partitions_for_certain_only_within_its_session() {
-    // m0 sent its last request at 1 ms: it may have been removed from 1001 ms on, and not know it.
+    // m0 sent its last request at 1 ms. From 1001 ms on it may have been removed without its
+    // knowledge.
     let late = "
         1100 m1 alive 1050 3
         1100 m1 assigned 3 : 0
@@ -109,7 +111,8 @@ fn an_owner_that_comes_back_is_compared_with_all_later_owners_of_its_partition()
 
 #[test]
 fn an_assignment_that_arrives_after_its_own_lease_makes_no_owner() {
-    // m1's answer took longer than the session, so m0 was rightly assigned the partition.
+    // m1 gets its answer only after its session timeout. m0 could be assigned the partition by
+    // then.
     let rest = "
         120 m0 revoked : 0
         1900 m0 alive 1800 4
@@ -184,7 +187,7 @@ fn a_classic_generation_without_the_owner_takes_the_rebalance_timeout() {
         )
     };
     assert_eq!(broken(&rest(1200)), ["two-owners"]);
-    // With a session as long as the rebalance timeout, both timeouts must have passed.
+    // If the session timeout is longer, the lease lasts until the rebalance timeout has passed.
     let long = |at: u32| rest(at).replace("session=1000", "session=9000");
     assert_eq!(broken(&long(5400)), ["two-owners"]);
     assert_eq!(broken(&long(5600)), NONE);

@@ -103,7 +103,7 @@ fn a_process_has_no_task_as_active_and_standby() {
 
 #[test]
 fn threads_of_a_process_are_compared_only_within_their_leases() {
-    // Member 0 may have been removed from 1001 ms on, and not know it.
+    // From 1001 ms on, member 0 may have been removed without its knowledge.
     let late = "
         1100 m1 alive 1050 3
         1100 m1 standbys 3 : 0 1

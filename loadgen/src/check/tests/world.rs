@@ -1,8 +1,8 @@
 //! A simulation of a correct coordinator and its members from one seed, with one clock and one
 //! queue of events. Connections delay and lose answers, and break. Members crash, pause, close and
 //! come back. The protocols are in [`super::consumer`] and [`super::classic`]. An injected [`Bug`]
-//! is the only fault of the coordinator. A connection carries requests and answers in order. When a
-//! connection breaks, its requests and answers under way are lost.
+//! is the only fault of the coordinator, apart from restarts. A connection carries requests and
+//! answers in order. When a connection breaks, its requests and answers under way are lost.
 
 mod faults;
 mod network;

@@ -5,22 +5,23 @@
 //! either that the batch was returned, or that the reader passed it without getting it. A batch
 //! that the reader has not passed yet proves nothing.
 //!
-//! - `transaction-torn`: a batch was passed and not returned, although the transaction's commit was
-//!   acknowledged or other records of it were returned. If EndTxn was not answered, only the second
-//!   case is judged, because the transaction may have been committed or aborted.
-//! - `aborted-read`: a reader got a record of an aborted transaction, or of a transaction that no
-//!   EndTxn asked to commit.
+//! - `transaction-torn`: a reader passed a batch without getting it, although the transaction's
+//!   commit was acknowledged or the reader got other records of the transaction. If EndTxn was not
+//!   answered, only the second case is judged, because the transaction may have been committed or
+//!   aborted.
+//! - `aborted-read`: a reader got a record of a transaction that was aborted, or whose producer
+//!   never asked to commit it.
 //! - `read-before-commit`: a record was returned before EndTxn was sent.
 //! - `read-out-of-order`: records of a producer were returned again, or in another order than the
 //!   producer wrote them.
 //!
-//! A reader with `read_uncommitted` may get records of any transaction at any time. For it a
-//! transaction is judged only once its commit was acknowledged, and the second and third rule do
-//! not apply.
+//! A reader with `read_uncommitted` may get records of any transaction at any time. For such a
+//! reader, `aborted-read` and `read-before-commit` do not apply, and `transaction-torn` is judged
+//! only once the commit was acknowledged.
 //!
 //! A transaction is judged only for readers that had their first positions before EndTxn was sent.
-//! A broker places such readers at the first open transaction, so all records of the transaction
-//! follow.
+//! A broker places such readers at the first open transaction, so they have all records of the
+//! transaction still to read.
 
 mod progress;
 mod reader;
@@ -40,8 +41,8 @@ use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
 use crate::time::Time;
 
-/// A committed transaction, and a reader that has read all its records or ended without reading
-/// them.
+/// The end of a reader's wait for a committed transaction: the reader has read all its records, or
+/// has ended without reading them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Visible {
     /// When EndTxn was called.
@@ -59,9 +60,11 @@ type Id = (MemberIndex, u64);
 #[derive(Default)]
 pub(super) struct Transactions {
     readers: BTreeMap<MemberIndex, Reader>,
-    /// The transactions about which a reader may still show something new.
+    /// The transactions that are not judged completely: a reader may still get or pass their
+    /// records.
     open: BTreeMap<Id, Transaction>,
-    /// For each producer, the highest number of a transaction that it has ended or will never end.
+    /// For each producer, the highest number of those transactions for which it has called EndTxn
+    /// or never will.
     newest: BTreeMap<MemberIndex, u64>,
     /// The open transactions by the offset after each of their batches.
     ends: BTreeMap<Partition, BTreeMap<i64, Id>>,
@@ -108,7 +111,8 @@ impl Transactions {
         std::mem::take(&mut self.visible)
     }
 
-    /// For each reader, how long acknowledged commits have been waiting to be read.
+    /// For each committed transaction and each reader that has not read all of it, the time since
+    /// EndTxn was called.
     pub(super) fn unread(&self, now: Time) -> Vec<Duration> {
         let called = self.open.values().flat_map(|it| it.unread(&self.readers));
         called.map(|called| now.since(called)).collect()
@@ -220,7 +224,8 @@ impl Transactions {
         }
     }
 
-    /// Notes that the transaction's EndTxn will not be sent, if it was not sent yet.
+    /// Called when the producer can no longer send EndTxn for this transaction. If it has not sent
+    /// it yet, the transaction counts as aborted.
     fn never_ends(&mut self, id: Id, found: &mut Found) {
         let Some(transaction) = self.open.get_mut(&id) else { return };
         if transaction.outcome != Outcome::Open {

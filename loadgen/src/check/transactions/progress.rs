@@ -16,8 +16,8 @@ use crate::time::Time;
 pub(super) struct Transaction {
     pub(super) outcome: Outcome,
     pub(super) batches: Arc<[Written]>,
-    /// Before EndTxn is called: the progress of all readers. After that: the progress of the
-    /// readers that must see the transaction.
+    /// Until EndTxn is called: the progress of each reader that got records of the transaction.
+    /// Then: the progress of each reader for which the transaction is judged.
     pub(super) progress: BTreeMap<MemberIndex, Progress>,
     /// The events that ended the transaction.
     proof: Vec<Event>,
@@ -68,8 +68,8 @@ impl Transaction {
         if self.outcome == Outcome::Open {
             self.outcome = if commits { Outcome::Called(event.at) } else { Outcome::Aborted };
         }
-        // Otherwise the commit was refused, and the transaction will be aborted: the answer will
-        // say so.
+        // If the outcome is not `Open`, EndTxn was called before, and its commit was refused. The
+        // outcome of this second call, which aborts, is set by its answer.
     }
 
     pub(super) fn ended(&mut self, event: &Event, committed: bool) {
@@ -90,8 +90,8 @@ impl Transaction {
         }
     }
 
-    /// Expects that this reader reads the whole transaction, because EndTxn was called at `at`.
-    /// Reports the transaction if the reader got records of it before.
+    /// Called when EndTxn was called at `at`: from now on this reader is expected to read the whole
+    /// transaction. Reports a violation if the reader got records of it before `at`.
     pub(super) fn expect(
         &mut self,
         member: MemberIndex,
@@ -206,7 +206,8 @@ impl Transaction {
         Some(Visible { called, at, was_read: true })
     }
 
-    /// For each reader that has not read the transaction, when EndTxn was called.
+    /// If the commit was acknowledged, returns the time when EndTxn was called, once for each
+    /// reader that has not read the whole transaction. Otherwise returns nothing.
     pub(super) fn unread(
         &self,
         readers: &BTreeMap<MemberIndex, Reader>,
@@ -225,7 +226,8 @@ impl Transaction {
         self.states(reader, progress).next().map(|_| called)
     }
 
-    /// Whether no reader can show anything new about the transaction.
+    /// Whether the transaction is judged completely: its outcome is known, and all readers have
+    /// passed its batches.
     pub(super) fn is_over(&self, readers: &BTreeMap<MemberIndex, Reader>) -> bool {
         let is_decided = !matches!(self.outcome, Outcome::Open | Outcome::Called(_));
         let has_passed = |(member, progress): (&MemberIndex, &Progress)| {
@@ -249,7 +251,8 @@ impl Transaction {
             let state = match known.map_or(0, |(_, count)| *count) {
                 count if count >= batch.records => Batch::Whole,
                 _ if batch.offset >= 0 && position >= batch.end() => Batch::Missed,
-                // The offset of the batch is unknown, and an aborted batch will not be read.
+                // If the offset is unknown, the position does not show whether the reader has
+                // passed the batch. But an aborted batch will not be read.
                 _ if batch.offset < 0 && self.outcome == Outcome::Aborted => Batch::Missed,
                 _ => Batch::Ahead,
             };
@@ -259,7 +262,8 @@ impl Transaction {
 }
 
 impl Reader {
-    /// Whether the reader may still read this transaction for the first time.
+    /// Whether this transaction may still become visible to the reader: it was not counted as
+    /// visible yet.
     fn counts(&self, progress: &Progress) -> bool {
         self.is_of_committed() && !progress.is_counted
     }

@@ -19,12 +19,13 @@ pub(super) struct Reader {
     /// For each producer in each partition, the last record read: its transaction, and its index in
     /// the batch.
     last: HashMap<(Partition, MemberIndex), (u64, u32)>,
-    /// For each producer, the number up to which its transactions are not judged for this reader.
+    /// For each producer, the highest number of a transaction that is not judged for this reader.
+    /// Lower numbers are not judged, either.
     ignored: BTreeMap<MemberIndex, u64>,
 }
 
 impl Reader {
-    /// `ignored` has, for each producer, the number up to which its transactions are not judged.
+    /// `ignored` becomes the field of this name.
     pub(super) fn new(
         group: &Arc<str>,
         began: Time,
@@ -92,9 +93,9 @@ impl Reader {
         false
     }
 
-    /// Judges records of a transaction that has ended and that all readers have passed. If the
-    /// transaction was committed, this reader had its records before, and [`Self::follows`] has
-    /// refused these. So the transaction was aborted, or never asked to commit.
+    /// Judges a record of a transaction that has ended and that all readers have passed. If the
+    /// transaction was committed, this reader has got the record before, and then [`Self::follows`]
+    /// has reported it. So the transaction was aborted, or never asked to commit.
     pub(super) fn is_of_the_past(&self, event: &Event, record: &Returned, found: &mut Found) {
         let ignored = self.ignored.get(&record.producer).is_some_and(|it| record.number <= *it);
         if ignored || !self.is_of_committed() {

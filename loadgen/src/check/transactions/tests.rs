@@ -108,7 +108,8 @@ impl Story {
         found.violations.into_iter().map(|violation| violation.rule).collect()
     }
 
-    /// The times from the call of EndTxn to the arrival.
+    /// For each transaction, the time from the call of EndTxn until it was read completely or the
+    /// reader ended, and whether it was read.
     fn took(&self) -> Vec<(u128, bool)> {
         let took = |it: &Visible| (it.at.since(it.called).as_millis(), it.was_read);
         self.visible.iter().map(took).collect()

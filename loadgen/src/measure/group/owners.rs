@@ -69,7 +69,7 @@ impl GroupMeasure {
         self.with_open(|open| open.revoked += partitions.len() as u32);
     }
 
-    /// The member that owns the partition, unless the partition is free.
+    /// Returns the holder's member if it still owns the partition.
     fn holding(&mut self, holder: Holder) -> Option<&mut Member> {
         let member = self.members.get_mut(&holder.member)?;
         (!holder.free && member.life == holder.life).then_some(member)

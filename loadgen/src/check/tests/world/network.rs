@@ -46,8 +46,9 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
     }
 
     pub(super) fn arrive(&mut self, from: Caller, request: Request) {
-        // The last requests of a member that left or crashed may arrive or not. Requests of a
-        // replaced connection do not arrive.
+        // The last requests of a member that left or crashed may arrive. A request is lost if its
+        // connection was replaced, and in one of 256 other cases. After a lost request, the current
+        // connection of the member loses everything.
         if self.slots[from.slot].connection != from.connection || self.random.u8(..) < 1 {
             self.slots[from.slot].deaf = true;
         }

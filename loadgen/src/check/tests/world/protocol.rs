@@ -32,7 +32,7 @@ pub(super) const HEARTBEAT: u64 = 300;
 
 pub(in crate::check::tests) type Set = BTreeSet<u32>;
 
-/// Requests of all protocols. The sender is the slot of the [`Caller`].
+/// The requests of all protocols. They do not name the sender: it is the `slot` of the [`Caller`].
 #[derive(Clone, Debug)]
 pub(in crate::check::tests) enum Request {
     Heartbeat { id: u64, epoch: i32, owned: Set },
@@ -59,7 +59,8 @@ pub(in crate::check::tests) enum Response {
     Fetched(BTreeMap<u32, i64>),
 }
 
-/// A coordinator: takes requests and returns answers, some later and to other callers.
+/// A coordinator. It may answer a request at once or in a later call, together with answers to
+/// other callers.
 pub(in crate::check::tests) trait Coordinator {
     /// Handles a request; its answer goes to `out`, now or in a later call.
     fn handle(
@@ -73,7 +74,8 @@ pub(in crate::check::tests) trait Coordinator {
     fn tick(&mut self, now: u64, out: &mut Vec<(Caller, Response)>);
     /// Restarts with the durable state.
     fn restart(&mut self, now: u64);
-    /// The error that refuses a commit of this member in this epoch, if there is one.
+    /// Checks whether the coordinator accepts a commit of this member in this epoch. If not,
+    /// returns the error code.
     fn may_commit(&self, id: u64, epoch: i32) -> Result<(), i16>;
 }
 
@@ -145,7 +147,7 @@ pub(super) fn event(at: u64, member: u32, kind: EventKind) -> Event {
     Event { at: time(at), group: GroupIndex(0), member: MemberIndex(member), kind }
 }
 
-/// The world counts in milliseconds, members in microseconds.
+/// The time of an event. The world counts in milliseconds, [`Time`] in microseconds.
 pub(in crate::check::tests) fn time(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
