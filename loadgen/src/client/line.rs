@@ -34,7 +34,7 @@ pub(super) fn understood(line: &str) -> Option<What> {
     })
 }
 
-/// `% Group g rebalanced (memberid m): assigned: orders [0], orders [1]`
+/// Reads a line of kcat: `% Group g rebalanced (memberid m): assigned: orders [0], orders [1]`
 fn of_kcat(line: &str) -> Option<Said> {
     let rest = line.strip_prefix("% Group ")?;
     let (_, rest) = rest.split_once(" rebalanced (")?;

@@ -27,18 +27,20 @@ use self::process::Process;
 
 /// How long a client has to end by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the last lines are read after the end of a process. A child of the process may keep its
-/// output open.
+/// How long lines are still read after a client's process has ended. The end of its output does not
+/// always come: a child of the process may keep the output open.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// The maximum number of lines that were read and not yet taken. Clients wait while it is reached.
+/// The maximum number of lines that were read from clients but not yet handled. When it is reached,
+/// no more are read, and clients have to wait when they print.
 const LINES: usize = 1024;
-/// The maximum number of notes about a client. The same mistake is mostly in all its lines.
+/// The maximum number of notes about a client: a client that makes a mistake mostly makes it in all
+/// its lines.
 const NOTES: u32 = 3;
 
 /// A client of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientPlan {
-    /// Clients have indices after those of all members.
+    /// The index of the client. The indices of clients follow those of all members.
     pub index: MemberIndex,
     pub group: GroupIndex,
     pub name: Arc<str>,
@@ -62,9 +64,10 @@ struct Read {
 
 enum What {
     Said(Said),
-    /// A line that is meant for muster-load, but cannot be understood.
+    /// A line that is too long, or that is meant for muster-load but cannot be understood.
     Slip(String),
-    /// An output of the client ended. The text is the last line that was not an event.
+    /// An output of the client ended. The text is the beginning of the last line that was not meant
+    /// for muster-load.
     Ended(String),
 }
 

@@ -14,14 +14,14 @@ use crate::plan::MemberIndex;
 
 pub(super) const OUTPUTS: usize = 2;
 pub(super) const SUCCESS: &str = "exit status 0";
-/// The maximum length of a line, which may name many partitions. A longer line is not for
-/// muster-load.
+/// The maximum length of a line, which may name many partitions. A longer line is reported as a
+/// mistake.
 const LINE_MAX: u64 = 1 << 20;
-/// How much of the last line is kept. It may say why the process ended, unless it is a line for
-/// muster-load.
+/// muster-load keeps the last line that is not meant for it, because this line may say why the
+/// process ended. This is the number of characters that are kept.
 const KEPT: usize = 300;
 
-/// A process that ends with its whole group when this is dropped.
+/// A process. When this value is dropped, the process and its whole process group are killed.
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
@@ -94,7 +94,7 @@ fn follow(
     std::thread::Builder::new().name(name).spawn(read).map(drop)
 }
 
-/// Reads lines until the output ends, or until nothing receives lines.
+/// Reads lines and sends them to `to`, until the output ends or the receiver is gone.
 fn read_lines(mut output: impl BufRead, from: MemberIndex, to: &Sender<Read>) {
     let (mut line, mut last) = (Vec::new(), String::new());
     while let Ok(whole) = next_line(&mut output, &mut line) {
@@ -119,8 +119,8 @@ fn read_lines(mut output: impl BufRead, from: MemberIndex, to: &Sender<Read>) {
     let _gone = to.send(Read { from, at: Instant::now(), what: What::Ended(last) });
 }
 
-/// Reads a line. Returns whether the line is complete: the rest of a line that is too long is
-/// skipped.
+/// Reads a line of at most [`LINE_MAX`] bytes. If the line is longer, skips the rest of it and
+/// returns false.
 fn next_line(output: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     output.by_ref().take(LINE_MAX).read_until(b'\n', line)?;

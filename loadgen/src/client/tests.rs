@@ -50,8 +50,8 @@ fn other_lines_are_ignored_and_slips_are_reported() {
     }
 }
 
-/// Runs a script as a client until it has ended. If `stop` is set, the client is stopped at its
-/// first line, and killed if it is `Some(true)`.
+/// Runs a script as a client until it has ended. Unless `stop` is `None`, a signal ends the client
+/// after its first line: SIGKILL for `Some(true)`, SIGTERM for `Some(false)`.
 fn events_of(script: &str, stop: Option<bool>) -> (Vec<EventKind>, Vec<String>) {
     let began = Instant::now();
     let mut topics = Topics::default();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::time::Time;
 
-/// The number of round trips of which the shortest is used.
+/// The number of round trips in a window. Only the shortest of them is used.
 const WINDOW: usize = 16;
 
 /// One request for the time of the worker, with its answer.
@@ -70,7 +70,7 @@ impl Alignment {
     }
 }
 
-/// Shifts a time. [`Time::MAX`] stays, and no time becomes negative.
+/// Adds `by` microseconds to a time. [`Time::MAX`] stays as it is, and the result is at least 0.
 fn moved(time: Time, by: i128) -> Time {
     if time == Time::MAX {
         return time;

@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// The machines of the cores. Empty if they are this machine's.
+    /// The machines that run the cores. Empty if all cores are on this machine.
     pub fn workers(&self) -> Vec<Worker> {
         match self {
             Self::Here(_) => Vec::new(),
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// The maximum difference between times of events on different machines.
+    /// The maximum error of the difference between the times of two events on different machines.
     pub fn clock_error(&self) -> Duration {
         match self {
             Self::Here(_) => Duration::ZERO,

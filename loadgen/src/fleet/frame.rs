@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 const MAGIC: [u8; 8] = *b"MUSTLOAD";
 /// Raised with each change of a message. Both sides must have the same version.
 const VERSION: u32 = 4;
-/// The maximum length of a frame: a report with all events of a core that had to wait.
+/// The maximum length of a frame. The longest frames are reports that a core sends after its
+/// reports had to wait: they contain all events since the last one.
 const FRAME_MAX: usize = 256 << 20;
 /// How much memory is reserved at a time, as bytes arrive.
 const STEP: usize = 64 << 10;

@@ -1,5 +1,5 @@
 //! The messages to a worker, and its answers. ([`super::report`] has the content of its reports.)
-//! The worker checks each message, because an order must not cost it more than a run may.
+//! The worker checks each message, so that no order can exceed the limits of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(super) enum Order {
     Time {
         asked: Time,
     },
-    /// Precedes the first start of a member of the group.
+    /// The plan of a group. It is sent before the first `Start` of one of the group's members.
     Group(GroupPlan),
     Start {
         core: usize,
@@ -129,8 +129,8 @@ pub(super) struct Topic {
 }
 
 impl Begin {
-    /// The same run with another seed for each worker. Members of consumer groups choose random
-    /// ids, and two workers must not choose the same ids.
+    /// Returns this message for worker `number`, with a seed of its own: members of consumer groups
+    /// choose random ids from the seed, and two workers must not choose the same ids.
     pub(super) fn of_worker(&self, number: usize) -> Self {
         let mut random = fastrand::Rng::with_seed(self.seed);
         (0..number).for_each(|_| {
@@ -231,7 +231,7 @@ fn check_producer(plan: &ProducerPlan) -> Result<(), String> {
     }
 }
 
-/// Checks a share group, because members keep the records that a fetch acquires.
+/// Checks the limits of a share group: its members hold the records of a whole fetch in memory.
 fn check_share(plan: &SharePlan) -> Result<(), String> {
     let spans = [plan.takes, plan.slow_takes];
     if (1..=RECORDS_MAX).contains(&plan.max_records) && spans.iter().all(|it| *it <= SPAN_MAX) {
@@ -242,7 +242,7 @@ fn check_share(plan: &SharePlan) -> Result<(), String> {
 }
 
 impl Order {
-    /// The order for a command to this core. The command's group must have been sent before.
+    /// Converts a command to an order for `core`. Before a `Start`, its group's plan must be sent.
     pub(super) fn of(core: usize, command: &Command) -> Self {
         match command {
             Command::Start { at, member } => {

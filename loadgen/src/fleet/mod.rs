@@ -1,11 +1,12 @@
-//! Load from several machines. Each runs `muster-load serve`, which is a worker: a driver that gets
-//! its commands, and sends its reports, over a connection. The machine with `--workers` conducts,
-//! measures and checks, as if all cores were its own.
+//! Load from several machines. Each of them runs `muster-load serve`, which is a worker: a driver
+//! that gets its commands, and sends its reports, over a connection. The machine that was started
+//! with `--workers` conducts the run. It measures and checks as if all cores were its own.
 //!
 //! - [`frame`] is the lowest layer of the protocol: a greeting with a version, and then JSON
-//!   documents, each after its length, which is limited;
-//! - [`message`] and [`report`] are the documents, and the checks of their contents;
-//! - [`worker`] is one side, [`remote`] the other; [`clocks`] aligns their clocks;
+//!   documents. The length of each document precedes it, and is limited;
+//! - [`message`] and [`report`] define the documents, and check their contents;
+//! - [`worker`] is the side of the worker, and [`remote`] that of the machine that conducts.
+//!   [`clocks`] measures the difference between their clocks;
 //! - [`engine`] lets the run use local and remote cores in the same way.
 
 mod clocks;
@@ -24,5 +25,6 @@ pub use self::remote::{Fleet, Worker, start};
 
 use std::time::Duration;
 
-/// A side that sends nothing for longer counts as lost. Workers report ten times a second.
+/// A side that sends nothing for longer than this counts as lost. Each core of a worker reports at
+/// least every 100 ms.
 const SILENCE: Duration = Duration::from_secs(10);

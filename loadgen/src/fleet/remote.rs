@@ -19,7 +19,7 @@ use crate::driver::command::{Cluster, Command, CoreReport};
 use crate::plan::{GroupIndex, GroupPlan};
 use crate::time::Time;
 
-/// The maximum number of received reports that wait. Workers wait if there are more.
+/// The capacity of the queue of received reports. While it is full, the workers have to wait.
 const REPORTS_MAX: usize = 256;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a worker may take to become ready, which includes its connection to the cluster.
@@ -41,7 +41,7 @@ pub struct Worker {
     pub clock_error: Duration,
 }
 
-/// All workers of a run, with the cores of all in one sequence.
+/// All workers of a run. Their cores are numbered in one sequence, worker after worker.
 pub struct Fleet {
     cluster: Cluster,
     clock: Clock,
@@ -73,8 +73,8 @@ struct Loss {
     lost: Arc<AtomicBool>,
 }
 
-/// Connects to the workers and waits until all are ready. Returns them, and the servers to which
-/// they connect. The run's time begins here.
+/// Connects to the workers and waits until all are ready. Returns them, and the bootstrap servers
+/// of the first worker. The run's time begins here.
 ///
 /// # Errors
 /// A worker can't be reached, refuses, is connected to another cluster, or is so far away that its
@@ -296,7 +296,7 @@ impl Remote {
                 return Err(format!("worker {address} does not report its time"));
             }
             self.ask(clock.now());
-            // The next request must not queue after this one.
+            // Waits, so that the worker has answered this request before the next one arrives.
             std::thread::park_timeout(Duration::from_millis(5));
         }
         let error = aligned(&self.alignment).error();
@@ -344,7 +344,7 @@ impl Reader {
         self.loss.reported.store(true, Ordering::SeqCst);
     }
 
-    /// Handles an answer. Returns whether a core has ended.
+    /// Handles an answer. Returns true if the core of a report has ended, or if the run is over.
     fn take(&self, answer: Answer) -> Result<bool, String> {
         match answer {
             Answer::Time { asked, theirs } => {

@@ -75,7 +75,8 @@ impl Report {
         Self { core, until, events, sample, done, ended }
     }
 
-    /// Converts the report to our time, for the core that has the number `core` in this run.
+    /// Converts the worker's report to one of this run: its times to our clock, and the worker's
+    /// number of the core to `core`.
     ///
     /// # Errors
     /// A value of the report is impossible.
@@ -229,8 +230,8 @@ fn counts(of: &Histogram<u64>) -> Counts {
     of.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
 }
 
-/// Builds the histogram with the sender's buckets: each value falls into the bucket that it came
-/// from.
+/// Builds a histogram from the counts of the sender's buckets. It has the same buckets, so each
+/// value is counted in the bucket from which it came.
 fn histogram(counts: Counts) -> Result<Histogram<u64>, String> {
     let mut histogram = Histogram::new(3).map_err(|error| error.to_string())?;
     for (value, count) in counts {

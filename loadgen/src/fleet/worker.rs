@@ -24,7 +24,7 @@ use crate::plan::{GroupIndex, GroupPlan};
 const ORDERS_MAX: usize = 4096;
 /// The maximum number of connections at a time. At most one of them has a run.
 const CLIENTS_MAX: usize = 16;
-/// The maximum time for which orders wait while there are no reports.
+/// How long the worker waits for a report of its cores. Meanwhile, orders have to wait.
 const TURN: Duration = Duration::from_millis(5);
 
 /// Serves until the listener fails. Calls `note` with a sentence when a connection that it served
@@ -130,7 +130,7 @@ impl<F: Fn() -> Result<Target, String>> Worker<'_, F> {
             if ended.is_err() {
                 wire.close();
             }
-            // The reading thread continues until the other side has received everything and closes.
+            // The reading thread ends when the other side has received everything and closes.
             let heard = reader.join().unwrap_or_else(|_| Err("the reading thread panicked".into()));
             ended.and_then(|whole| if whole { Ok(()) } else { heard })
         })
@@ -182,7 +182,7 @@ fn listen(
     loop {
         match read(&mut stream).map_err(|error| error.to_string())? {
             Order::Time { asked } => wire.send(&Answer::Time { asked, theirs: clock.now() })?,
-            // If nothing receives orders, the run is over. Only its end is awaited.
+            // If nothing receives orders, the run is over: only the connection's end is awaited.
             order => drop(orders.send(order)),
         }
     }
@@ -198,7 +198,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns true if the run came to its end, and false if it was cut off.
+    /// Returns true if all cores have ended, and false if the connection was closed before that.
     fn play(&mut self, orders: &Receiver<Order>, wire: &Wire) -> Result<bool, String> {
         while self.left > 0 {
             match orders.try_recv() {

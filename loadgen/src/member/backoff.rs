@@ -8,8 +8,8 @@ use crate::time::Time;
 
 const JITTER: f64 = 0.2;
 
-/// The number of consecutive failures of one kind of request, and the time before which it is not
-/// retried.
+/// The back-off of one kind of request: how often it failed in a row, and the time before which it
+/// is not retried.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Retry {
     failures: u8,
@@ -27,8 +27,8 @@ impl Retry {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// Notes a failure after which real clients retry at once, without limit. Here the second
-    /// failure in a row waits, so that a coordinator that always refuses is not flooded.
+    /// Notes a failure after which real clients always retry at once. Here, only the first retry is
+    /// sent at once, and later ones wait. So a coordinator that always refuses is not flooded.
     pub(super) fn failed_once(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
         match self.failures {
             0 => *self = Self { failures: 1, until: now },

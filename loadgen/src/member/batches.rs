@@ -1,4 +1,4 @@
-//! The record batches in an answer, with the fields that readers and share members need.
+//! The record batches in the answer to a fetch.
 
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, Batches};

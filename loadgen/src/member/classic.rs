@@ -30,8 +30,8 @@ pub(super) struct Classic {
     assignor: Option<ClassicAssignor>,
     /// The topics of the member's last JoinGroup.
     joined_to: Option<Arc<[TopicIndex]>>,
-    /// The partition counts of the subscribed topics at the time when this member assigned
-    /// partitions as the leader.
+    /// The partition counts of the subscribed topics when this member last assigned partitions as
+    /// the group's leader.
     assigned_of: Option<Box<[u32]>>,
     /// The last assignment and its generation. A sticky member sends them even after it gave the
     /// partitions up.
@@ -204,13 +204,14 @@ impl Classic {
         self.is_member().then_some((&self.member_id, self.generation))
     }
 
-    /// A heartbeat that the load sends in addition to the regular heartbeats, with its version.
+    /// Builds a heartbeat for the load that is sent in addition to the regular heartbeats. Returns
+    /// it with its API version.
     pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
         messages::heartbeat(self, core, turn)
     }
 
-    /// Sends LeaveGroup if the member may be in the group. As in Kafka's client, a member without
-    /// an id sends nothing. A static member is removed by its instance id.
+    /// Sends LeaveGroup if the member may be in the group. A static member names its instance id. A
+    /// dynamic member that has no member id yet sends nothing, as in Kafka's client.
     pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let known = !self.member_id.is_empty() || core.plan.instance_id.is_some();
         let Some(node) = core.lookup.node().filter(|_| known) else { return Ok(()) };
@@ -252,7 +253,8 @@ impl Classic {
             (_, Ok(Response::Heartbeat(response))) if current => {
                 self.heartbeat_answered(sent, response.error_code, core, turn)
             }
-            // Another answer has fenced the member since this request was sent.
+            // The member was fenced after it had sent this heartbeat, so the answer no longer
+            // matters.
             (_, Ok(Response::Heartbeat(_))) => Ok(()),
             (_, Ok(_) | Err(_)) => {
                 self.broke(core, turn);
@@ -300,9 +302,9 @@ impl Classic {
         }
     }
 
-    /// Handles an error by which the coordinator refuses the member or its generation: the
-    /// partitions are lost. After ILLEGAL_GENERATION the member's id stays valid.
-    /// FENCED_INSTANCE_ID is fatal.
+    /// Handles an error that says that the coordinator no longer accepts the member or its
+    /// generation. The member loses its partitions, and joins again. After ILLEGAL_GENERATION it
+    /// keeps its id. FENCED_INSTANCE_ID is fatal.
     pub(super) fn fence(
         &mut self,
         api: ApiKey,

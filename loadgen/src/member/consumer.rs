@@ -36,7 +36,7 @@ static BEATS: Beats = Beats {
 
 pub(super) struct Consumer {
     pub(super) membership: Membership,
-    /// The newest assignment received, until it has been adopted.
+    /// The newest assignment from the coordinator, until the member has adopted all of it.
     target: Option<Target>,
     reconciling: Reconciling<Vec<Partition>>,
 }
@@ -58,7 +58,8 @@ impl Consumer {
         self.reconciling.until().into_iter().chain(self.membership.deadline(core)).min()
     }
 
-    /// Handles an assignment. The member adopts it if it differs from the previous one.
+    /// Handles an assignment. It becomes the target if it is the `first` one since the member
+    /// joined, or differs from the assignment before it.
     fn assigned(
         &mut self,
         first: bool,
@@ -89,8 +90,9 @@ impl Consumer {
         current == target
     }
 
-    /// Adopts the known topics of the target, one target at a time. The member gives up partitions
-    /// that are not in it (which takes time), adds the new ones, and acknowledges.
+    /// Adopts the partitions of the target whose topics are known. The member gives up its
+    /// partitions that are not in the target (which takes time), adds the new ones, and
+    /// acknowledges. Only then does it adopt a newer target.
     fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Some(assigned) = self.reconciling.done(turn.now()) {
             self.reconciled(assigned, core, turn);
@@ -108,8 +110,8 @@ impl Consumer {
         }
     }
 
-    /// The part of the target that can be adopted now. The target is kept while it has unknown
-    /// topics.
+    /// Returns the part of the target that can be adopted now. While some of its topics are
+    /// unknown, the target stays for a later call.
     fn next_assignment(&mut self, core: &Core, topics: &Topics) -> Option<Vec<Partition>> {
         let mut target = self.target.take()?;
         if target.unknown.is_empty() {

@@ -49,7 +49,8 @@ impl Target {
     }
 }
 
-/// Sets the fields that a member sends when it joins, and again after a failure.
+/// Sets the fields that a member sends when it joins, and again after a failure or a change of its
+/// subscription.
 pub(super) fn describe(
     request: &mut ConsumerGroupHeartbeatRequest<'static>,
     version: i16,

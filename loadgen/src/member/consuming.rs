@@ -266,7 +266,7 @@ impl Consuming {
                 let numbered = record.and_then(|record| Numbered::of(record.key?));
                 let due = numbered.map(|it| Time::from_micros(it.number));
                 match consumed.last_mut() {
-                    // One entry is enough for batches that were due at the same time.
+                    // Consecutive batches that were due at the same time share one entry.
                     Some(before)
                         if (before.partition, before.due) == (partition, due)
                             && before.last.checked_add(1) == Some(first) =>
@@ -282,8 +282,8 @@ impl Consuming {
         Ok(())
     }
 
-    /// Handles an error. If clients retry after it, the error is counted. Any other error ends the
-    /// member.
+    /// Counts an error. If clients do not retry after it, it ends the member, unless it is
+    /// OFFSET_OUT_OF_RANGE. Otherwise the leaders of the partitions are looked up again.
     fn refused(
         &mut self,
         error: ErrorCode,

@@ -14,7 +14,8 @@ pub struct Context<'a> {
     pub random: &'a mut fastrand::Rng,
 }
 
-/// Requests to send and events to report. The owner takes them out and passes it again.
+/// The requests to send and the events to report. The caller empties the lists, and passes the same
+/// output to the next call, so that the memory is used again.
 #[derive(Default)]
 pub struct Output {
     pub requests: Vec<Outgoing>,

@@ -1,5 +1,6 @@
-//! Looks up the group's coordinator (Kafka's `CoordinatorRequestManager`). One request at a time,
-//! with a back-off after a failure, and a pause between two successful lookups.
+//! Looks up the coordinator of a group or of a transactional id (Kafka's
+//! `CoordinatorRequestManager`), with one request at a time, a back-off after a failure, and a
+//! pause between two successful lookups.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(super) enum Key {
 #[derive(Default, Debug)]
 pub(super) struct Lookup {
     found: Found,
-    /// Whether an answer has shown, since the coordinator was found, that it has loaded the group.
+    /// Whether the coordinator has proved, since it was found, that it has loaded the group.
     confirmed: bool,
     pub(super) retry: Retry,
 }
@@ -56,14 +57,15 @@ impl Lookup {
         self.confirmed = false;
     }
 
-    /// Notes that an answer has shown that the coordinator has loaded the group.
+    /// Notes an answer that only a coordinator that has loaded the group can give.
     pub(super) fn confirm(&mut self) {
         self.confirmed = true;
     }
 
-    /// Whether an answer proves that the coordinator has loaded the group. While it loads the
-    /// group, Kafka's coordinator answers every classic heartbeat without error, but renews nothing
-    /// (`GroupCoordinatorService.heartbeat`: "blindly respond").
+    /// Whether an answer has proved that the coordinator has loaded the group. Heartbeats prove
+    /// nothing in classic groups: while Kafka's coordinator loads a group, it answers each of them
+    /// without error, but renews no session (`GroupCoordinatorService.heartbeat`: "blindly
+    /// respond").
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed
     }
@@ -133,7 +135,7 @@ pub(super) fn request(key: &Key, version: i16) -> Request {
     request.into()
 }
 
-/// Reads the coordinator's address, or the error after which the lookup is repeated.
+/// Reads the coordinator's address. Returns an error code if the lookup has to be repeated.
 pub(super) fn read<'a>(
     key: &Key,
     response: &'a FindCoordinatorResponse<'_>,

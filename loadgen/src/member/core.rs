@@ -31,13 +31,14 @@ pub(super) struct Core {
     pub(super) plan: MemberPlan,
     pub(super) lookup: Lookup,
     pub(super) owned: Owned,
-    /// Counts the identities that the member has had: its member ids, and the epochs of its joins.
-    /// It distinguishes an error for an earlier identity from one for the current identity.
+    /// The number of identities that the member has had: a new member id, or a new join, is a new
+    /// identity. The answer to a request that an earlier identity sent does not fence the current
+    /// one.
     pub(super) incarnation: u32,
     /// Whether the member reads records. If so, its positions are the offsets that it reads next.
     pub(super) consumes: bool,
-    /// The positions in partitions that the member gave up in this turn. It commits them before it
-    /// reports the loss.
+    /// The partitions that the member gave up in this turn, with its positions in them. It commits
+    /// these positions before it reports to the coordinator that the partitions are given up.
     pub(super) given_up: Vec<(Partition, i64)>,
     next_token: u32,
 }
@@ -55,8 +56,8 @@ impl Core {
         }
     }
 
-    /// Starts a new process with the same plan. Tokens continue, so that late answers are
-    /// recognised.
+    /// Prepares a new process with the same plan. The numbers of requests continue, so that no late
+    /// answer is taken for that of a new request.
     pub(super) fn restart(&mut self) {
         self.lookup = Lookup::default();
         self.incarnation = self.incarnation.wrapping_add(1);
@@ -83,7 +84,8 @@ impl Core {
         retry.failed_once(turn.context.now, &self.plan.group.backoff, turn.context.random);
     }
 
-    /// The version of an API to use. If there is none, the error names `needed` as missing.
+    /// The version of an API to use, at least `least`. If the cluster has none, the error names
+    /// `needed` as what is missing.
     pub(super) fn version(
         &self,
         turn: &Turn<'_, '_>,
@@ -129,7 +131,7 @@ impl Core {
         token
     }
 
-    /// Marks the request that was sent last as a periodic one, with this interval.
+    /// Marks the newest request of this turn as a regular one, which is due at this interval.
     pub(super) fn repeats(turn: &mut Turn<'_, '_>, every: Duration) {
         if let Some(outgoing) = turn.output.requests.last_mut() {
             outgoing.every = Some(every);

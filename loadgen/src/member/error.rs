@@ -25,7 +25,8 @@ pub(super) fn refusal(code: i16) -> Option<ErrorCode> {
     (error != ErrorCode::None).then_some(error)
 }
 
-/// Whether Kafka's clients retry after this error (`RetriableException`).
+/// Whether Kafka's clients retry after this error (`RetriableException`). CONCURRENT_TRANSACTIONS
+/// is not in the list: only producers receive it, and they check for it separately.
 pub(super) fn is_retriable(error: ErrorCode) -> bool {
     use ErrorCode as E;
     matches!(

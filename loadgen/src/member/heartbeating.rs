@@ -19,7 +19,8 @@ pub(super) trait Heartbeating {
     /// The next regular heartbeat.
     fn request(&mut self, version: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Request>;
 
-    /// A heartbeat that only keeps the member alive, or leaves if the member's epoch says so.
+    /// A heartbeat with only the required fields. It keeps the member alive, or, if the member's
+    /// epoch is that of a leaving member, leaves the group.
     fn minimal_request(&self, core: &Core) -> Request;
 
     /// Returns `None` for the answer to another kind of request.
@@ -46,8 +47,8 @@ pub(super) trait Heartbeating {
         Ok(())
     }
 
-    /// A heartbeat that the load sends in addition to the regular heartbeats, with its version. It
-    /// only keeps the member alive.
+    /// Builds a heartbeat for the load that is sent in addition to the regular heartbeats. It only
+    /// keeps the member alive. Returns it with its API version.
     fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
         let version = self.membership().version(core, turn)?;
         Ok((version, self.minimal_request(core)))
@@ -74,7 +75,7 @@ pub(super) trait Heartbeating {
         self.take(heard, sent, answer, core, turn)
     }
 
-    /// Handles the answer to an extra heartbeat of this incarnation.
+    /// Handles the answer to an extra heartbeat that the member sent with its current identity.
     fn extra_answered(
         &mut self,
         sent: Time,

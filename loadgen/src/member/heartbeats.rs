@@ -1,4 +1,5 @@
-//! When the next heartbeat of a [`super::membership`] is due, and the member's epoch.
+//! The time when the next heartbeat of a [`super::membership`] is due, and the member epochs of
+//! heartbeats that join or leave.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::time::Time;
 pub(super) const JOIN: i32 = 0;
 pub(super) const LEAVE: i32 = -1;
 
-/// The interval until the first answer. Clients send the first heartbeat at once anyway.
+/// The interval until an answer contains the coordinator's. The first heartbeat does not wait for
+/// it: clients send it at once.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy)]
@@ -45,8 +47,9 @@ impl Heartbeats {
         (due < now).then_some(Overdue { of, due, every })
     }
 
-    /// Sets the interval. An unchanged interval counts from when the last heartbeat was sent, a
-    /// changed one from its answer.
+    /// Sets the interval from an answer to a heartbeat. If it has changed, the next heartbeat is
+    /// due one interval after this answer. Otherwise it stays due one interval after the last was
+    /// sent.
     pub(super) fn keep_interval(&mut self, millis: i32, now: Time) {
         let interval = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
         if interval != self.interval && !interval.is_zero() {
@@ -55,7 +58,7 @@ impl Heartbeats {
         }
     }
 
-    /// Makes the next heartbeat the first of a membership.
+    /// Sets the time of the first heartbeat after a join ([`Core::first_heartbeat`]).
     pub(super) fn begin(&mut self, turn: &mut Turn<'_, '_>) {
         self.next = Core::first_heartbeat(self.interval, turn);
     }

@@ -18,8 +18,8 @@ pub struct Outgoing {
     pub request: Request,
     /// When the request was due. Its latency counts from then.
     pub due: Time,
-    /// The interval at which later requests of this kind are due, even while this one is not
-    /// answered.
+    /// The interval of requests of this kind. The next one is due after it even if this one is not
+    /// answered by then.
     pub every: Option<Duration>,
     /// A number that [`Answer::token`] returns. It is unique among this member's requests in
     /// flight.
@@ -48,7 +48,8 @@ pub enum Regular {
     Transaction,
 }
 
-/// Work of several requests that has ended, or was given up before its last answer.
+/// Work of several requests that has ended, or was given up before the last answer. Some kinds
+/// ([`SpanKind::Delivery`] and [`SpanKind::Hold`]) measure a time in which no requests are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     pub of: SpanKind,
@@ -60,7 +61,7 @@ pub struct Span {
     /// How much longer the work took because the load machine was late.
     pub delayed: Duration,
     pub answered: bool,
-    /// The number of spans that ended at once.
+    /// The number of equal spans for which this one stands: they were due, and ended, together.
     pub count: u64,
 }
 
@@ -68,8 +69,8 @@ pub struct Span {
 pub enum SpanKind {
     /// From the first request of a transaction to the answer to EndTxn.
     Transaction,
-    /// From the time when its producer began to write a record to the record's first acquisition by
-    /// a member of a share group.
+    /// From the moment at which a producer begins to write a record until a member of a share group
+    /// first acquires this record.
     Delivery,
     /// The time for which a member of a streams group had tasks, but was not allowed to process.
     Hold,
@@ -78,12 +79,13 @@ pub enum SpanKind {
 /// The connection on which a request is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// Any broker, for coordinator lookups. Its connections are shared by the members of a core.
+    /// Any broker, for lookups and other requests that each broker can answer. The members of a
+    /// core share the connections for them.
     Any,
-    /// The connection to this node that the member has, or shares with other members.
+    /// This node, over the member's connection to it. Several members may share this connection.
     Node(NodeIndex),
-    /// A second connection to a node, for requests that wait for records. Requests to the
-    /// coordinator do not queue after them.
+    /// This node, over a second connection. It is for requests that wait for records, so that
+    /// requests to the coordinator do not queue after them.
     Leader(NodeIndex),
 }
 
@@ -103,8 +105,8 @@ pub struct Answer<'a> {
 pub enum Failure {
     /// There was no connection, or it broke before the answer. The request may have taken effect.
     Disconnected,
-    /// There was no answer within the request timeout. The connection is closed, as real clients
-    /// do.
+    /// There was no answer within the request timeout. The connection is closed, as by real
+    /// clients.
     TimedOut,
     /// The answer could not be decoded. The connection is closed.
     Malformed,
@@ -145,8 +147,8 @@ impl Nodes {
         self.leaders.insert(partition, by);
     }
 
-    /// Notes that the node that was known as the partition's leader no longer leads it, so that the
-    /// leader must be looked up.
+    /// Notes that the node that is known as the leader of the partition does not lead it. So the
+    /// leader has to be looked up.
     pub(super) fn not_led(&mut self, partition: Partition) {
         self.leaders.remove(&partition);
     }

@@ -11,8 +11,8 @@ use super::text::text;
 use crate::plan::Partition;
 use crate::time::Time;
 
-/// The node that leads each partition of a list, by the partition's index in the list. All calls of
-/// a lookup must pass the same list.
+/// The leaders of the partitions of a list, each at the index of its partition. So the caller must
+/// pass the same list to all calls.
 #[derive(Debug)]
 pub(super) struct Leaders {
     nodes: Vec<Option<NodeIndex>>,
@@ -99,7 +99,8 @@ impl Leaders {
         if self.outdated {
             return core.failed(&mut self.retry, turn);
         }
-        // If the next request finds that these leaders are wrong, the next lookup waits.
+        // A lookup soon after this one has to wait. Otherwise lookups would follow each other at
+        // once if these leaders refused requests.
         let backoff = &core.group().backoff;
         self.retry.succeeded_with_pause(turn.now(), backoff, turn.context.random);
     }
@@ -124,7 +125,7 @@ fn request(
     }
 }
 
-/// The leaders of these sorted partitions. Errors of topics are counted.
+/// Returns the leaders of `partitions`, which are sorted. Reports the errors of topics.
 fn nodes(
     response: &MetadataResponse<'_>,
     partitions: &[Partition],

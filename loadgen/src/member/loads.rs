@@ -9,8 +9,8 @@ use super::offset_messages::Identity;
 use crate::plan::Fetching;
 
 impl Member {
-    /// Sets whether the member reads records from now on. Answers to requests in flight are used in
-    /// either case.
+    /// Sets whether the member reads records from now on. Even if it does not, answers to requests
+    /// that are in flight still count.
     pub(super) fn consume(&mut self, records: Option<Fetching>, turn: &mut Turn<'_, '_>) {
         self.core.consumes = records.is_some();
         if self.core.consumes || self.consuming.is_some() {
@@ -18,7 +18,8 @@ impl Member {
         }
     }
 
-    /// The identity for the commit that a consuming member sends before it gives partitions up.
+    /// The member id and epoch with which a member that reads records commits its positions before
+    /// it gives up partitions.
     pub(super) fn who_commits(&self) -> Option<(String, i32)> {
         let identity = self.role.identity().filter(|_| self.core.consumes)?;
         Some((identity.member_id.to_owned(), identity.epoch))

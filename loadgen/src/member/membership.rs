@@ -13,8 +13,8 @@ use super::io::{Destination, NodeIndex, Overdue, Regular, Request};
 use crate::event::EventKind;
 use crate::time::Time;
 
-/// The heartbeats of a kind of group: their API, the lowest version to use, and the kind of regular
-/// request as which they count.
+/// The heartbeat of a kind of group: its API, the lowest version that members use, and its name in
+/// the measures of regular requests.
 pub(super) struct Beats {
     pub(super) api: ApiKey,
     pub(super) least_version: i16,
@@ -28,8 +28,8 @@ pub(super) struct Membership {
     pub(super) epoch: i32,
     in_flight: Option<InFlight>,
     heartbeats: Heartbeats,
-    /// The next heartbeat is the first since the member joined. If it is sent at once, the one
-    /// after it is due at a random time within the interval.
+    /// The next heartbeat is the first since the member joined. If it is sent early, to acknowledge
+    /// an assignment, the heartbeat after it is due at a random time within the interval.
     first: bool,
     /// The next heartbeat contains all fields, because one has failed or the subscription has
     /// changed.
@@ -64,8 +64,8 @@ pub(super) struct Beat<'a> {
 /// The meaning of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
-    /// The coordinator accepts the sender as a member, and the rest of the answer counts. `joined`
-    /// is set if the answer is to a request to join.
+    /// The coordinator accepts the sender as a member, so the rest of the answer is valid.
+    /// `joined`: this is the answer to a request to join.
     Alive {
         joined: bool,
     },
@@ -95,7 +95,7 @@ impl Membership {
         core.version(turn, self.of.api, self.of.least_version, "")
     }
 
-    /// The coordinator, if a heartbeat to it is due now.
+    /// Returns the coordinator's node if a heartbeat has to be sent to it now.
     pub(super) fn due(&self, core: &Core, now: Time) -> Option<NodeIndex> {
         let is_due = self.deadline(core).is_some_and(|due| due <= now);
         core.lookup.node().filter(|_| is_due)
@@ -185,8 +185,8 @@ impl Membership {
         (self.full, self.acknowledge, self.first) = (false, false, false);
     }
 
-    /// Makes the next heartbeat the last one, with this epoch. Returns the coordinator, or `None`
-    /// if the process is not a member there.
+    /// Makes the next heartbeat the last one, with this epoch. Returns the coordinator's node.
+    /// Returns `None` if it is unknown, or if the process is not a member now.
     pub(super) fn begin_to_leave(&mut self, epoch: i32, core: &Core) -> Option<NodeIndex> {
         let node = core.lookup.node().filter(|_| self.is_member())?;
         self.epoch = epoch;
@@ -223,7 +223,8 @@ impl Membership {
         let Some(in_flight) = self.in_flight.take() else { return Ok(Heard::Nothing) };
         match beat {
             beat if self.epoch <= LEAVE => self.left(beat, core, turn),
-            // Another answer has fenced the member since this heartbeat was sent.
+            // The member was fenced after it had sent this heartbeat, so the answer no longer
+            // matters.
             Some(_) if in_flight.incarnation != core.incarnation => {}
             Some(beat) => {
                 let confirms = in_flight.reports_owned && beat.error == 0;
@@ -238,7 +239,8 @@ impl Membership {
         Ok(Heard::Nothing)
     }
 
-    /// Handles an answer of this incarnation, to a regular or an extra heartbeat.
+    /// Handles the answer to a regular or extra heartbeat that the member sent with its current
+    /// identity.
     pub(super) fn heard(
         &mut self,
         sent: Time,
@@ -362,8 +364,9 @@ impl Membership {
                 core.failed_once(&mut self.heartbeats.retry, turn);
                 return Ok(Heard::Out);
             }
-            // Here the Java client gives up, and a process supervisor would restart it. So the
-            // member retries until the session of the previous member is over.
+            // The coordinator still has a session of a previous member with this instance id. Here
+            // the Java client gives up, and a process supervisor would restart it. So the member
+            // retries until that session is over.
             ErrorCode::UnreleasedInstanceId => {
                 self.rejoin(code, core, turn);
                 core.failed(&mut self.heartbeats.retry, turn);

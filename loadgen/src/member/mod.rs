@@ -1,5 +1,5 @@
-//! A simulated member: it behaves like a real client that is in a group, commits and fetches
-//! offsets, or produces, but does no I/O. Start here.
+//! A simulated member. It behaves like a real client: it is in a group, commits and fetches
+//! offsets, or produces or reads records. But it does no I/O. Start here.
 //!
 //! The owner of a [`Member`] calls:
 //!
@@ -12,9 +12,9 @@
 //! - [`Member::set_workload`] and [`Member::subscribe`]: its loads or its subscription change;
 //! - [`Member::fail`]: it cannot continue, for a reason that only the owner knows.
 //!
-//! Each call adds requests and events to an [`Output`]. Time never goes back. A member does not
-//! depend on the order of a hash map, and has no random numbers of its own. So a run can be
-//! repeated from its seed.
+//! Each call adds requests and events to an [`Output`]. The time of a call is never before that of
+//! an earlier call. A member does not depend on the order of a hash map, and takes random numbers
+//! only from its caller. So a run can be repeated from its seed.
 
 pub mod assignors;
 mod backoff;
@@ -204,8 +204,8 @@ impl Member {
         }
     }
 
-    /// Subscribes the member to the topics of this plan, now and at later starts. A plan with
-    /// another protocol has no effect: that needs a restart of the member.
+    /// Gives the member the topics of this plan as its subscription, now and at later starts. A
+    /// plan with another protocol is ignored, because the member would have to restart.
     pub fn subscribe(
         &mut self,
         group: Arc<GroupPlan>,
@@ -248,7 +248,8 @@ impl Member {
         }
     }
 
-    /// Requests that are due and can't be sent: the first of each kind. A stopping member has none.
+    /// The requests that are due but can't be sent, at most one of each kind: the one that has been
+    /// due for longest. A stopping member has none.
     pub fn overdue(&self, now: Time) -> impl Iterator<Item = Overdue> {
         let up = matches!(self.lifecycle, Lifecycle::Up);
         let heartbeat = self.role.overdue(&self.core, now);

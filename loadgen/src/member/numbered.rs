@@ -11,7 +11,7 @@ const BYTES: usize = 16;
 pub(super) struct Numbered {
     pub(super) producer: MemberIndex,
     /// When the producer began the transaction or the round, in microseconds since the start of the
-    /// run. So it is unique for its producer, and rises.
+    /// run. A producer never uses a number twice, and its numbers rise.
     pub(super) number: u64,
     /// The index of the record in its batch.
     pub(super) place: u32,

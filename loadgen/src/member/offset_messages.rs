@@ -1,5 +1,5 @@
-//! OffsetCommit and OffsetFetch, in all versions that name topics. Since version 10 they contain
-//! ids instead of names.
+//! OffsetCommit and OffsetFetch, in all versions that contain topic names. From version 10 on, they
+//! contain topic ids instead.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ pub(super) fn refused(
     refused.into()
 }
 
-/// The committed offsets, sorted, with -1 for a partition without a commit. Or the first error.
+/// The committed offsets, sorted, with -1 for a partition without a commit; or the first error.
 pub(super) fn fetched(
     response: &OffsetFetchResponse<'_>,
     topics: &Topics,

@@ -1,7 +1,7 @@
-//! The offset requests of a member, and the loads of the scenario. The member reads committed
-//! offsets when partitions are assigned, commits and reads positions, and sends extra heartbeats
-//! beside the regular ones. Errors are handled as in the Java client (`ConsumerCoordinator`,
-//! `CommitRequestManager`).
+//! The requests of a member that concern offsets, and the loads that the scenario gives it. The
+//! member reads committed offsets when it gets partitions. As its load, it commits and reads
+//! positions, and sends extra heartbeats in addition to the regular ones. It handles errors like
+//! the Java client (`ConsumerCoordinator`, `CommitRequestManager`).
 
 use std::sync::Arc;
 
@@ -108,8 +108,8 @@ impl Offsets {
         Some(next.max(self.retry.until()))
     }
 
-    /// The first request of each load that is due and can't be sent. `heartbeat` is the kind of
-    /// extra heartbeats.
+    /// The requests of the loads that are due but can't be sent: for each load the one that has
+    /// been due for longest. `heartbeat` is the kind as which extra heartbeats are counted.
     pub(super) fn overdue(
         &self,
         core: &Core,
@@ -159,7 +159,7 @@ impl Offsets {
         Ok(())
     }
 
-    /// When an extra heartbeat was due that may be sent now.
+    /// If an extra heartbeat has to be sent now, returns the time at which it was due.
     pub(super) fn heartbeat_due(&self, now: Time) -> Option<Time> {
         self.heartbeat.as_ref().filter(|_| !self.paused && self.retry.ready(now))?.next(now)
     }
@@ -220,8 +220,8 @@ impl Offsets {
         core.failed(&mut self.retry, turn);
     }
 
-    /// Gives up all requests in flight: their answers will be ignored, so the results of their
-    /// commits are unknown.
+    /// Gives up all requests in flight. Their answers will be ignored, so the results of commits
+    /// among these requests are unknown.
     pub(super) fn abandon(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         for in_flight in std::mem::take(&mut self.in_flight) {
             if let Purpose::Commit { id } | Purpose::LastCommit { id } = in_flight.purpose {
@@ -234,15 +234,15 @@ impl Offsets {
         self.in_flight.iter().any(|one| matches!(one.purpose, Purpose::FirstFetch { .. }))
     }
 
-    /// Pauses the loads: no request is due while the process is not a member, for example while it
-    /// waits for a rebalance. While the coordinator is unreachable, requests are due and late
-    /// instead.
+    /// Pauses the loads while the process is not a member, for example while it waits for a
+    /// rebalance: then no request is due. An unreachable coordinator does not pause the loads: then
+    /// requests are due, and late.
     pub(super) fn hold(&mut self) {
         self.paused = true;
     }
 
-    /// Pauses the loads while the member has no partitions. The schedule continues when it gets
-    /// some.
+    /// Pauses the loads while the member has no partitions. When it gets some, requests that would
+    /// have been due in the meantime are skipped.
     fn pause(&mut self, core: &Core, now: Time) -> bool {
         let paused = core.owned.is_empty();
         if self.paused && !paused {
@@ -274,9 +274,10 @@ impl Offsets {
         self.commit(node, offsets, purpose, due, identity, core, turn)
     }
 
-    /// Commits the member's progress in partitions that it has just given up, as a client with
-    /// `enable.auto.commit` does. The commit precedes the requests from index `before` on, which
-    /// report the loss to the coordinator. Does nothing if the load contains no commits.
+    /// Commits the member's positions in partitions that it has just given up, as a client with
+    /// `enable.auto.commit` does. In the output, the commit is inserted at index `before`: before
+    /// the request that reports to the coordinator that the partitions are given up. Does nothing
+    /// if the load contains no commits.
     pub(super) fn commit_given_up(
         &mut self,
         identity: Option<Identity<'_>>,
@@ -380,7 +381,8 @@ impl Offsets {
         };
         self.retry.succeeded();
         core.lookup.confirm();
-        // If partitions were lost and are back since the fetch, its offsets may be outdated.
+        // The offsets are not used if the member has lost partitions since it sent this fetch:
+        // another member may have committed higher offsets before the member got them back.
         if purpose == (Purpose::FirstFetch { losses: core.owned.losses() }) {
             offsets.iter().for_each(|(partition, offset)| core.owned.found(partition, *offset));
         }

@@ -16,8 +16,8 @@ pub(super) struct Owned {
     positions: Vec<i64>,
     /// The number of unknown positions.
     unknown: usize,
-    /// Counts how often partitions were given up. Offsets that were read before the last time are
-    /// not used.
+    /// Counts how often partitions were given up. If it has changed since a fetch of committed
+    /// offsets was sent, these offsets are not used.
     losses: u32,
 }
 
@@ -85,7 +85,8 @@ impl Owned {
         }
     }
 
-    /// The next `count` partitions in turn (all, if 0), from `cursor` on. Advances `cursor`.
+    /// The next `count` partitions in a cycle through all, beginning at `cursor`, or all if `count`
+    /// is 0. Moves `cursor` past them.
     pub(super) fn window(&self, count: u32, cursor: &mut u32) -> Vec<Partition> {
         let all = self.partitions.len();
         let count = count as usize;
@@ -115,7 +116,7 @@ impl Owned {
         self.partitions.iter().copied().zip(self.positions.iter().copied())
     }
 
-    /// The positions of these partitions, where they are known.
+    /// The positions of these partitions. Partitions whose position is unknown are left out.
     pub(super) fn known(&self, partitions: &[Partition]) -> Vec<(Partition, i64)> {
         let each = partitions.iter().filter_map(|one| Some((*one, self.position(one)?)));
         each.filter(|(_, position)| *position != UNKNOWN).collect()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::time::Time;
 
 pub(super) struct Reconciling<T> {
-    /// When the partitions are given up, and the assignment from then on.
+    /// The time until which the member gives up partitions, and the assignment that it then adopts.
     pending: Option<(Time, T)>,
 }
 

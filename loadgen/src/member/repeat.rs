@@ -16,7 +16,7 @@ use crate::topics::Topics;
 /// own.
 const ONE_OF: u32 = 64;
 
-/// The first answer of this generation, and whether SyncGroup has still to be repeated.
+/// The answer to the first SyncGroup of this generation. `due`: SyncGroup still has to be repeated.
 #[derive(Default, Debug)]
 pub(super) struct Repeat {
     first: Option<Box<[u8]>>,
@@ -24,7 +24,7 @@ pub(super) struct Repeat {
 }
 
 impl Repeat {
-    /// Keeps the first answer to a member's SyncGroup.
+    /// Keeps the answer to a member's first SyncGroup, if this member has to repeat the request.
     pub(super) fn of(member: MemberIndex, assignment: &[u8]) -> Self {
         if member.0 % ONE_OF != ONE_OF - 1 {
             return Self::default();

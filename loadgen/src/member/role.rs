@@ -79,7 +79,7 @@ impl Role {
         self.set_workload(work, turn);
     }
 
-    /// Sets the load that belongs to the role.
+    /// Sets the load of a producer. Other roles have no load of their own.
     pub(super) fn set_workload(&mut self, work: Workload, turn: &mut Turn<'_, '_>) {
         if let Self::Producer(producer) = self {
             producer.set_load(work.produce, turn);
@@ -99,7 +99,8 @@ impl Role {
         }
     }
 
-    /// While the member stops, continues work that must not be left half done.
+    /// Continues work that must not be left half done when the member stops: a transaction, or
+    /// records that are still to be acknowledged or read.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         match self {
             Self::Producer(producer) => producer.finish(core, turn),
@@ -174,7 +175,7 @@ impl Role {
         }
     }
 
-    /// The heartbeat or the transaction that is due and can't be sent.
+    /// The heartbeat, or a producer's round, that is due but can't be sent.
     pub(super) fn overdue(&self, core: &Core, now: Time) -> Option<Overdue> {
         match self {
             Self::Classic(classic) => classic.overdue(core, now),
@@ -186,8 +187,8 @@ impl Role {
         }
     }
 
-    /// The part of the loads that this role can have. For example, a manual member sends no
-    /// heartbeats and reads no records.
+    /// The loads of `workload` that this role can have; the others are removed. For example, a
+    /// manual member sends no heartbeats and reads no records.
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
             Self::Manual => Workload { heartbeat: None, records: None, ..workload },
@@ -260,7 +261,7 @@ impl Role {
         }
     }
 
-    /// Sends the last request of the membership, if the role needs one.
+    /// Sends the request with which the member leaves its group, if its role has one.
     pub(super) fn leave(&mut self, how: Stop, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         match self {
             Self::Classic(_) if how == Stop::Close => Ok(()),
@@ -371,7 +372,8 @@ impl Role {
     ) -> Step {
         let Self::Classic(classic) = self else { return Ok(()) };
         match error {
-            // The member is joining: the answer to the join decides about its membership.
+            // The member is joining. The answer to JoinGroup or SyncGroup will show whether it is a
+            // member.
             _ if !classic.is_member() => Ok(()),
             ErrorCode::RebalanceInProgress => {
                 classic.must_rejoin(sent, core, turn);

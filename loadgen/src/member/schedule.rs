@@ -1,6 +1,6 @@
-//! The schedule of a load. In a closed loop a request is due as soon as it may be sent. In an open
-//! loop requests are due at fixed times, which slow answers do not shift. So latency that counts
-//! from these times is free of coordinated omission.
+//! The schedule of a load. In a closed loop, a request is due as soon as fewer than the maximum
+//! number are in flight. In an open loop, requests are due at fixed times, even if answers are
+//! slow. So latencies that count from these times are free of coordinated omission.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Returns `None` for a rate at which no request is ever due. The phase of the schedule is
-    /// random, so that members that start together don't send together. `in_flight` is the number
-    /// of requests in flight of the load that this one replaces.
+    /// Returns `None` for a rate at which no request is ever due. The first request is due at a
+    /// random time within the interval, so that members that start together do not send together.
+    /// `in_flight` is the number of unanswered requests of the load that this one replaces.
     pub(super) fn new(
         load: Load,
         in_flight: u32,
@@ -38,12 +38,13 @@ impl Schedule {
         Some(Self { load, begun, done: 0, in_flight, cursor: 0 })
     }
 
-    /// When the next request is (or was) due, if `in_flight` allows one.
+    /// When the next request is (or was) due. `None` while the maximum number of requests is in
+    /// flight.
     pub(super) fn deadline(&self) -> Option<Time> {
         (self.in_flight < self.load.in_flight).then(|| self.due())
     }
 
-    /// The time from which the latency of the next request counts, if it may be sent now.
+    /// If a request may be sent now, returns the time from which its latency counts.
     pub(super) fn next(&self, now: Time) -> Option<Time> {
         let due = self.deadline().filter(|due| *due <= now)?;
         Some(if self.load.rate.is_some() { due } else { now })

@@ -28,11 +28,11 @@ pub const NO_GENERATION: i32 = -1;
 pub struct MemberSubscription {
     pub member_id: Arc<str>,
     pub instance_id: Option<Arc<str>>,
-    /// The topics in any order. Repeated and missing topics are ignored. Members that share one
-    /// `Arc` are recognised at once as having equal subscriptions.
+    /// The topics in any order. Repeated and missing topics are ignored. Members with equal topics
+    /// may share one `Arc`: then no comparison of the topics is needed.
     pub topics: Arc<[TopicIndex]>,
-    /// The partitions that the member claims to own (with the sticky assignor: to have owned), in
-    /// any order. They are not trusted.
+    /// The partitions that the member says it owns, in any order. With the sticky assignor: those
+    /// that it owned in `generation`. The assignor does not trust them.
     pub owned: Vec<Partition>,
     /// The generation in which `owned` was assigned to the member, or [`NO_GENERATION`].
     pub generation: i32,
@@ -88,8 +88,8 @@ impl ClassicAssignor {
     }
 }
 
-/// A group for the assignors. Members are in the order of their ranks (Kafka's order of
-/// `MemberInfo`), and topics have consecutive indexes.
+/// A group as the assignors see it. The members are sorted in Kafka's order of `MemberInfo`, and a
+/// member's index is its rank. The subscribed topics are numbered without gaps.
 struct Group<'a> {
     by_rank: Vec<Member<'a>>,
     /// The topics sorted by name, as in Kafka.

@@ -1,5 +1,5 @@
 //! The bytes that members of a classic group exchange through the coordinator: ConsumerProtocol's
-//! Subscription and Assignment, after their version, and the user data of sticky members.
+//! Subscription and Assignment, each preceded by its version, and the user data of sticky members.
 //!
 //! Other members may be any clients, so the codec checks each length against the available bytes.
 
@@ -38,15 +38,17 @@ pub enum ProtocolError {
 #[derive(Clone, Copy, Debug)]
 pub struct Joining<'a> {
     pub topics: &'a [TopicIndex],
-    /// The partitions that the member owns. For [`ClassicAssignor::Sticky`] they are the last
-    /// assignment, even if the member has given it up. Range and round-robin do not send them.
+    /// The partitions that the member owns. For [`ClassicAssignor::Sticky`] they are its last
+    /// assignment, even if the member has given them up since. Range and round-robin do not send
+    /// them.
     pub owned: &'a [Partition],
     /// The generation of `owned`, or [`NO_GENERATION`].
     pub generation: i32,
     pub rack: Option<&'a str>,
 }
 
-/// The metadata of a protocol in JoinGroup (version 3), as Kafka's Java client encodes it.
+/// The metadata of an assignor in JoinGroup: a Subscription of [`VERSION`], as Kafka's Java client
+/// encodes it.
 pub fn join_metadata(assignor: ClassicAssignor, joining: &Joining<'_>, topics: &Topics) -> Vec<u8> {
     let known = joining.topics.iter().filter_map(|index| topics.get(*index));
     let mut names: Vec<Str<'_>> = known.map(|topic| Str::Borrowed(&*topic.name)).collect();
@@ -118,8 +120,8 @@ pub fn assignment_bytes(assignment: &[Partition], topics: &Topics) -> Vec<u8> {
 pub struct Reader<'a> {
     assignor: ClassicAssignor,
     topics: &'a Topics,
-    /// The topics of the last decoded member. Thousands of members may have the same topics, which
-    /// they then share.
+    /// The topics of the last decoded member: their names, and their indices. If the next member
+    /// has the same names, it shares the `Arc`, as thousands of members may.
     last: Option<(Vec<String>, Arc<[TopicIndex]>)>,
 }
 
@@ -145,8 +147,9 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The partitions that the member owns, and their generation, from the fields that `memberData`
-    /// of Kafka's assignors uses. As in Kafka, user data that can't be decoded counts as absent.
+    /// The partitions that the member owns, and their generation. They are read from the same
+    /// fields as in `memberData` of Kafka's assignors. As in Kafka, user data that can't be decoded
+    /// counts as absent.
     fn past(&self, subscription: &ConsumerProtocolSubscription<'_>) -> (Vec<Partition>, i32) {
         let user_data = subscription.user_data.as_deref();
         match self.assignor {
@@ -208,9 +211,9 @@ fn check_version(what: &'static str, bytes: &[u8]) -> Result<(), ProtocolError> 
     }
 }
 
-/// The user data. For `StickyAssignor`: the last assignment and its generation. For
-/// `CooperativeStickyAssignor`: the generation, for leaders that read subscriptions below version
-/// 2.
+/// The user data that an assignor sends. For `StickyAssignor` it is the last assignment and its
+/// generation. For `CooperativeStickyAssignor` it is only the generation: leaders that read
+/// subscriptions below version 2 look for it there.
 fn user_data(assignor: ClassicAssignor, joining: &Joining<'_>, topics: &Topics) -> Option<Vec<u8>> {
     let mut data = Vec::new();
     match assignor {

@@ -90,8 +90,9 @@ impl Classic {
         Ok(())
     }
 
-    /// The assignments that this member makes as the leader. Empty if it is not the leader, or is a
-    /// static leader that returned and need not assign (KIP-814).
+    /// Returns the assignments that this member makes as the leader. Empty if another member leads.
+    /// Also empty for a static leader that has returned, if the coordinator keeps the old
+    /// assignments (KIP-814).
     fn assignments(
         &mut self,
         response: &JoinGroupResponse<'_>,
@@ -205,8 +206,8 @@ impl Classic {
         self.phase = Phase::Revoking(until, Then::Adopt(assigned));
     }
 
-    /// Ends a revocation whose time is over. A cooperative revocation is followed by another
-    /// rebalance, which assigns the freed partitions to others.
+    /// Ends a revocation when its time is over. After a cooperative revocation the member joins
+    /// again, so that the next rebalance assigns the freed partitions to other members.
     pub(super) fn finish_revocation(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if !matches!(self.phase, Phase::Revoking(until, _) if until <= turn.now()) {
             return;

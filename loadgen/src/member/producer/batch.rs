@@ -17,7 +17,7 @@ pub(super) struct ProducerId {
     pub(super) epoch: i16,
 }
 
-/// The header values of a batch that differ from batch to batch.
+/// The values in a batch that differ from one batch to the next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     /// `None` for a producer without idempotence.
@@ -72,7 +72,8 @@ fn put_record(out: &mut Vec<u8>, stamp: Stamp, at: u32, value: &[u8]) {
     put_varint(out, 0); // number of headers
 }
 
-/// The sequence number that follows `records` records from `sequence` on. 0 follows 2147483647.
+/// The sequence number after `records` records of which the first has the number `sequence`.
+/// Numbers wrap from 2147483647 to 0.
 pub(super) fn sequence_after(sequence: i32, records: u32) -> i32 {
     ((i64::from(sequence) + i64::from(records)) & i64::from(i32::MAX)) as i32
 }
@@ -114,8 +115,7 @@ mod tests {
         let stamp =
             Stamp { by: None, transactional: false, sequence: 9, timestamp: 1, numbered: None };
         let batch = encode(stamp, 3, b"value");
-        // Attributes; then last offset delta and timestamps; then producer id, epoch, base
-        // sequence.
+        // The attributes; and the producer id, the epoch and the base sequence.
         assert_eq!(batch[21..23], [0, 0]);
         assert_eq!(batch[43..57], [0xff; 14]);
     }

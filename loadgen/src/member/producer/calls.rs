@@ -26,14 +26,15 @@ pub(super) enum Call {
     Produce,
 }
 
-/// The last versions with which a client shows that it does not support transaction version 2.
+/// The highest versions of Produce, EndTxn and TxnOffsetCommit for clients that use transaction
+/// version 1. A higher version in a request means that the client uses transaction version 2.
 const PRODUCE_OF_ONE: i16 = 11;
 const END_OF_ONE: i16 = 4;
 const OFFSETS_OF_ONE: i16 = 4;
 /// The last version for clients: versions from 4 on are for brokers.
 const ADD_PARTITIONS: i16 = 3;
-/// How long to wait before the first AddPartitionsToTxn is repeated, while the previous transaction
-/// ends.
+/// How long a producer waits before it repeats AddPartitionsToTxn, if its previous transaction has
+/// not ended at the coordinator yet.
 const ADD_PARTITIONS_BACKOFF: Duration = Duration::from_millis(20);
 
 impl Producer {
@@ -111,8 +112,8 @@ impl Producer {
         Ok(())
     }
 
-    /// Called before EndTxn is sent. Reports the end of a transaction that readers read, unless the
-    /// same end was reported before.
+    /// Called before EndTxn is sent. If the scenario has readers for the transaction, reports its
+    /// end (commit or abort), unless the same end was reported before.
     fn ending(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = self.round.as_mut().filter(|_| self.plan.is_read) else { return };
         let (number, committed) = (round.number, !round.aborts);
@@ -198,7 +199,8 @@ impl Producer {
         Ok(())
     }
 
-    /// Ends a stage. `next` is the producer id that its answer contains for the next transaction.
+    /// Ends a stage. `next` is the producer id for the next transaction, if the stage's answer
+    /// contains one.
     fn step_done(
         &mut self,
         stage: Stage,
@@ -228,8 +230,9 @@ impl Producer {
         }
     }
 
-    /// Gives up the transaction, which can only be aborted from now on. If the coordinator cannot
-    /// know of the transaction, there is nothing to abort, and the round ends at once.
+    /// Handles an error after which the transaction can only be aborted. If the coordinator may
+    /// know of the transaction, EndTxn follows. Otherwise there is nothing to abort, and the round
+    /// ends at once.
     fn abort(&mut self, arrived: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let (plan, now) = (self.transactions().copied(), turn.now());
         let (Some(round), Some(plan)) = (&mut self.round, plan) else { return };
@@ -241,7 +244,8 @@ impl Producer {
         }
     }
 
-    /// Makes the producer request its id, with a raised epoch, before the next round begins.
+    /// Makes the producer send InitProducerId before the next round begins. A transactional
+    /// producer gets its former producer id again, with a higher epoch.
     pub(super) fn forget_identity(&mut self) {
         if let Identity::Known(by) = self.identity {
             let former = self.transactions().map(|_| by);

@@ -15,8 +15,8 @@ use crate::member::text::text;
 use crate::plan::{Partition, TransactionPlan};
 use crate::topics::{Topic, Topics};
 
-/// The first version in which InitProducerId contains the former id, so that the coordinator raises
-/// its epoch.
+/// The first version in which InitProducerId contains the former producer id. The coordinator then
+/// returns this id with a higher epoch.
 const WITH_FORMER: i16 = 3;
 /// The first version in which Produce contains topic ids instead of names.
 const BY_ID: i16 = 13;
@@ -65,7 +65,8 @@ pub(super) fn add_partitions(
     }
 }
 
-/// The first error of a partition. OPERATION_NOT_ATTEMPTED counts only if there is no other error.
+/// The first error of a partition, or 0. OPERATION_NOT_ATTEMPTED is skipped if another partition
+/// has another error, because it is only a consequence of that error.
 pub(super) fn not_added(response: &AddPartitionsToTxnResponse<'_>) -> i16 {
     const OPERATION_NOT_ATTEMPTED: i16 = 55;
     let topics = response.results_by_topic_v3_and_below.iter();
@@ -114,7 +115,8 @@ pub(super) fn produce(
     }
 }
 
-/// The highest usable version of Produce: versions with topic ids need ids that are known.
+/// The version of Produce to use, at most `version`. Versions with topic ids are only used if the
+/// ids of all topics are known.
 pub(super) fn produce_version(version: i16, have_ids: bool) -> i16 {
     if have_ids { version } else { version.min(BY_ID - 1) }
 }

@@ -38,8 +38,8 @@ pub(super) struct Producer {
     /// The coordinator of the group whose offsets the transactions commit.
     group: Lookup,
     schedule: Option<Schedule>,
-    /// Whether the producer was ready to produce at least once since it started. Before that no
-    /// round was due.
+    /// Whether the producer has been ready to produce at some time since it started. Until then, no
+    /// round counts as due.
     was_ready: bool,
     /// The next sequence number of each partition.
     sequences: Vec<i32>,
@@ -53,8 +53,8 @@ pub(super) struct Producer {
 /// The state of the producer id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Identity {
-    /// The id has to be requested. The field is the former id, if the coordinator should raise its
-    /// epoch.
+    /// A producer id has to be requested. The field is the producer's former id, if it asks for
+    /// this id with a higher epoch.
     Needed(Option<ProducerId>),
     Known(ProducerId),
     /// A producer without idempotence needs no id.
@@ -112,8 +112,8 @@ impl Producer {
         self.work(core, turn)
     }
 
-    /// Handles the answer to one of its requests. The next call sends the requests that the answer
-    /// allows.
+    /// Handles the answer to a request of the producer. The next call sends the requests that the
+    /// answer allows.
     pub(super) fn answered(
         &mut self,
         answer: Answer<'_>,
@@ -251,7 +251,7 @@ impl Producer {
         self.round = Some(Round::of(places, self.plan.delivery, due, aborts, number));
     }
 
-    /// Whether a request of the round can be sent, apart from the back-off.
+    /// Whether a request of the round can be sent, except that the back-off may not be over.
     fn can_work(&self, core: &Core) -> bool {
         let Some(round) = &self.round else { return false };
         let due = |batch: &round::Batch| {
@@ -280,7 +280,7 @@ impl Producer {
         }
     }
 
-    /// Ends the round, and reports its transaction if it was one.
+    /// Ends the round, and reports the round if it was a transaction.
     fn end(&mut self, ended: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = self.round.take() else { return };
         if let Some(schedule) = &mut self.schedule {
@@ -300,8 +300,8 @@ impl Producer {
     }
 }
 
-/// The sorted indexes of the partitions of the next round: the partitions after those of the last
-/// round, as many per round as the load says.
+/// The sorted indexes of the next round's partitions. Rounds go through all partitions in a cycle,
+/// with as many per round as the load says.
 fn window(all: usize, schedule: &mut Schedule) -> Vec<usize> {
     let count = schedule.partitions() as usize;
     if count == 0 || count >= all {

@@ -9,8 +9,8 @@ use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Round {
-    /// The time at which the round began, in microseconds since the start of the run. So it is
-    /// higher than the numbers of the previous process. 0 if no reader reads the records.
+    /// The time at which the round began, in microseconds since the start of the run. So a producer
+    /// that restarts continues with higher numbers. 0 if no reader reads the records.
     pub(super) number: u64,
     pub(super) due: Time,
     pub(super) stage: Stage,
@@ -26,13 +26,14 @@ pub(super) struct Round {
     /// When the first request of the round was sent. `None` before its answer arrives.
     began: Option<Time>,
     asked: bool,
-    /// How much the load machine delayed the earlier stages, and this stage.
+    /// The delay by the load machine, summed over the earlier stages. `delayed_now` is the delay in
+    /// the current stage.
     delayed: Duration,
     delayed_now: Duration,
 }
 
-/// The requests of a round, in this order. Only requests of the same stage to several leaders are
-/// sent in parallel.
+/// The stages of a round, in this order. A stage consists of one request, except Produce, which
+/// sends a request to each leader at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     AddPartitions,
@@ -90,8 +91,8 @@ impl Round {
         }
     }
 
-    /// When requests that are sent now were due. The first requests of a round were due with the
-    /// round.
+    /// The time from which the latency of a request counts if it is sent now. For the first
+    /// requests of a round it is the time when the round was due, for later ones `now`.
     pub(super) fn due_at(&self, now: Time) -> Time {
         if self.asked { now } else { self.due }
     }
@@ -132,8 +133,8 @@ impl Round {
         self.batches.iter().all(|batch| batch.state == BatchState::Done)
     }
 
-    /// The span of the transaction, which ended at `ended`. It also began then, if no request of it
-    /// was answered.
+    /// The span of the transaction, which ended at `ended`. If none of its requests was answered,
+    /// the span also begins at `ended`.
     pub(super) fn span(&self, ended: Time, answered: bool) -> Span {
         let began = self.began.unwrap_or(ended);
         let delayed = self.delayed + self.delayed_now;

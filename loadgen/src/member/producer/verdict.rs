@@ -8,7 +8,7 @@ use crate::member::error::is_retriable;
 /// The reaction to an error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Verdict {
-    /// The work is done: by this request, or by an earlier one.
+    /// The work is done. Either this request did it, or an earlier request whose answer was lost.
     Done,
     /// Retry after the back-off: the previous transaction has not ended yet.
     Busy,
@@ -42,8 +42,9 @@ pub(super) fn verdict(api: ApiKey, error: ErrorCode, aborts: bool) -> Verdict {
     }
 }
 
-/// How a producer reacts to an error of a batch. An error is fatal only if it refuses the producer
-/// itself. After any other error the next transaction may succeed.
+/// How a producer reacts to an error of a batch. An error that concerns the producer, its
+/// permissions or the version is fatal, because later batches would fail with it, too. After any
+/// other error, at least the next transaction may succeed.
 fn of_produce(error: ErrorCode) -> Verdict {
     use ErrorCode as E;
     match error {

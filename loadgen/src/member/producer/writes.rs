@@ -27,7 +27,8 @@ impl Producer {
         }
         if let Some(round) = &mut self.round {
             round.asked();
-            // Since transaction version 2 the transaction begins with its records.
+            // With transaction version 2, Produce also adds the partitions to the transaction, so
+            // the coordinator may know of it now.
             round.started = true;
         }
         Ok(())
@@ -152,8 +153,8 @@ impl Producer {
         sent.map(|batch| batch.place).collect()
     }
 
-    /// Records the result of a batch; `verdict` is None if no answer came. Unless the verdict is
-    /// Done, the batch is due again.
+    /// Records the result of a batch. `verdict` is `None` if its request was not answered. If the
+    /// verdict is not `Done`, the batch has to be sent again.
     fn settle(&mut self, place: usize, verdict: Option<Verdict>, offset: i64) {
         let Some(round) = &mut self.round else { return };
         let Some(batch) = round.batches.iter_mut().find(|batch| batch.place == place) else {
@@ -172,7 +173,8 @@ impl Producer {
         }
     }
 
-    /// Continues when all batches are written, or when the last batch in flight is answered.
+    /// Ends the Produce stage when no batch is in flight, if all batches are written or the round
+    /// has failed.
     fn next_if_written(&mut self, arrived: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = &mut self.round else { return };
         if round.is_sending() || !(round.failed || round.is_written()) {

@@ -87,8 +87,8 @@ impl Log {
 /// The aborted transactions that overlap the batches.
 #[derive(Default)]
 struct Aborted {
-    /// The first offset of each transaction that is still ahead, with its producer. In reverse
-    /// order.
+    /// For each aborted transaction that begins after the current batch: its first offset and its
+    /// producer id. The last entry is the next transaction in the log.
     ahead: Vec<(i64, i64)>,
     producers: BTreeSet<i64>,
 }

@@ -19,7 +19,8 @@ pub(in crate::member) const LIST_OFFSETS_LEAST: i16 = 2;
 const BY_ID: i16 = 13;
 /// `fetch.max.wait.ms`.
 const WAIT: Duration = Duration::from_millis(500);
-/// `max.partition.fetch.bytes`, and a limit for all partitions, well below the limit of frames.
+/// The maximum size of an answer. `of_partition` is `max.partition.fetch.bytes`. `of_all` is well
+/// below the maximum size of frames.
 pub(in crate::member) const MOST: Most = Most { of_partition: 1 << 20, of_all: 16 << 20 };
 const READ_COMMITTED: i8 = 1;
 const CLIENT: i32 = -1;
@@ -32,8 +33,7 @@ pub(in crate::member) struct Most {
     pub(in crate::member) of_all: i32,
 }
 
-/// Asks for the offsets of the first open transactions in these partitions, or otherwise for the
-/// ends of their logs.
+/// Asks for the last stable offsets of these partitions.
 pub(in crate::member) fn list_offsets(
     partitions: &[Partition],
     topics: &Topics,

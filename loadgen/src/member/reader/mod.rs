@@ -23,7 +23,7 @@ use crate::event::{EventKind, Returned};
 use crate::plan::{Partition, ReaderPlan};
 use crate::time::Time;
 
-/// A leaving reader still reads the transactions that are just ending, for at most this time.
+/// How long a leaving reader waits for the records of transactions that end at that time.
 const CLOSING: Duration = Duration::from_secs(2);
 
 pub(super) struct Reader {
@@ -53,8 +53,8 @@ enum Purpose {
     Records,
 }
 
-/// The state of a leaving reader. Leaders that have had no more records since then are not asked
-/// again.
+/// The state of a reader that leaves at `since`. `quiet` has the leaders that have answered a later
+/// fetch without new records. They are not asked again.
 #[derive(Debug)]
 struct Closing {
     since: Time,
@@ -89,7 +89,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the records that are there already, and ends.
+    /// Reads until no leader has new records, for at most [`CLOSING`], and ends.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let (now, has_begun) = (turn.now(), self.has_begun);
         let closing = self.closing.get_or_insert(Closing {
@@ -158,8 +158,8 @@ impl Reader {
         }
     }
 
-    /// For each leader, the indexes of the partitions to ask about: for first positions until all
-    /// are known, then for records.
+    /// The partitions for which a request can be sent now, as indexes, by leader. The requests ask
+    /// for first positions until those of all partitions are known, and then for records.
     fn due(&self) -> Vec<(NodeIndex, Vec<usize>)> {
         let mut due: Vec<(NodeIndex, Vec<usize>)> = Vec::new();
         for place in 0..self.partitions.len() {
@@ -313,8 +313,8 @@ impl Reader {
         (self.partitions[place], self.positions[place].unwrap_or(0))
     }
 
-    /// Whether the answer has no error. An error that clients retry is counted; any other ends the
-    /// reader.
+    /// Returns true if the code is not an error. Otherwise counts the error. An error after which
+    /// clients do not retry ends the reader.
     fn judge(
         &mut self,
         api: ApiKey,

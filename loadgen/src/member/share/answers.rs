@@ -14,7 +14,7 @@ use crate::member::io::{Answer, Response};
 use crate::plan::{Partition, TopicIndex};
 use crate::time::Time;
 
-/// Kafka's error when a whole fetch failed. Clients then open a new session.
+/// Kafka's error code for a fetch that failed as a whole. Clients then open a new session.
 const UNKNOWN_SERVER_ERROR: i16 = -1;
 
 /// The fields of a fetch answer that its partitions share.
@@ -214,7 +214,8 @@ impl Share {
         core.emit(turn, EventKind::Acknowledged { id, refused: errors.into() });
     }
 
-    /// Counts the errors of partitions. Leaders that have moved are looked up again.
+    /// Handles the error codes of an answer's partitions. Those of a ShareFetch are counted. If a
+    /// leader may have moved, the leaders are looked up again.
     fn partitions_refused(
         &mut self,
         api: ApiKey,

@@ -116,7 +116,8 @@ impl Share {
 
     /// Whether this member is slow to process records.
     fn is_slow(&self, member: MemberIndex) -> bool {
-        // Neighbours are in the same group, so each group gets its part of the slow members.
+        // The slow members are spread evenly over all indexes. The members of a group have
+        // consecutive indexes, so each group gets its part of the slow ones.
         const MILLION: u64 = 1_000_000;
         let (member, slow) = (u64::from(member.0), u64::from(self.plan.slow));
         (member + 1) * slow / MILLION > member * slow / MILLION

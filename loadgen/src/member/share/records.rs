@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The unprocessable records of two consecutive partitions are this many offsets apart.
 const APART: i64 = 37;
 
-/// The offset of a record, and when its producer began to write it. `due` is `None` unless a
-/// producer of the run wrote the record.
+/// The offset of a record. `due` is when its producer began to write it, or `None` if no producer
+/// of the run wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     pub(super) offset: i64,
@@ -101,7 +101,8 @@ fn within<'a>(acquired: &AcquiredBatch, records: &'a [Record]) -> &'a [Record] {
 }
 
 fn fate(partition: u32, offset: i64, poison: Option<Poison>) -> Acknowledge {
-    // Partitions with fewer records than `one_in` get their part, too.
+    // The offset is shifted by the number of the partition. Without this, partitions with few
+    // records would have no unprocessable ones.
     let place = offset.saturating_add(1).saturating_add(i64::from(partition) * APART);
     match poison.filter(|poison| place % i64::from(poison.one_in.max(1)) == 0) {
         None => Acknowledge::Accept,

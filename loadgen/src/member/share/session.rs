@@ -42,13 +42,14 @@ pub(super) struct Call {
 }
 
 pub(super) enum Purpose {
-    /// A ShareFetch, after which the session contains these partitions.
+    /// A ShareFetch. When it has been answered, the session contains these partitions.
     Fetch(Vec<Partition>),
     Acknowledge,
     Close,
 }
 
-/// Records to acknowledge, and the number of the acquired batch to which they belong.
+/// Records that the member will acknowledge in the same way. `batch` is the number of the acquired
+/// batch that contained them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
     pub(super) batch: usize,
@@ -81,8 +82,8 @@ impl Session {
         self.call.as_ref().is_some_and(|call| call.token == token)
     }
 
-    /// Removes and returns the records that the next request acknowledges: all, a batch, or one
-    /// record.
+    /// Removes the records that the next request acknowledges, and returns them. `by` decides
+    /// whether these are all, those of one batch, or one record.
     fn take(&mut self, by: AcknowledgeBy) -> Vec<AcknowledgedBatch> {
         let Some(front) = self.held.front_mut() else { return Vec::new() };
         let of = front.batch;
@@ -129,7 +130,8 @@ impl Share {
         }
         let processes = !self.closing && !session.held.is_empty();
         let ready = if processes { session.ready_at } else { Time::ZERO };
-        // While leaders are unknown, the member does not know where to fetch.
+        // While the leaders are looked up, only a session with records to acknowledge sends
+        // requests.
         let unknown = !self.leaders.are_known() && !core.owned.is_empty();
         let waits = unknown && !self.closing && session.held.is_empty();
         (!waits).then(|| ready.max(session.retry.until()))
@@ -140,7 +142,8 @@ impl Share {
         let holds = !session.held.is_empty() && session.ready_at <= turn.now();
         let piggybacks = self.plan.acknowledge == AcknowledgeBy::Fetch;
         let wanted = if self.closing { Vec::new() } else { self.wanted(session.node, core) };
-        // A fetch with acknowledgements may come first.
+        // While the leaders are looked up, a fetch is only sent to carry acknowledgements. It
+        // leaves the session's partitions as they are.
         let unknown = !self.closing && !self.leaders.are_known();
         let wanted = if unknown { session.partitions.clone() } else { wanted };
         Some(match session.epoch {
@@ -149,7 +152,8 @@ impl Share {
             _ if self.closing => Next::Close,
             _ if holds && (!piggybacks || wanted.is_empty()) => Next::Acknowledge,
             _ if wanted.is_empty() => Next::Close,
-            // Partitions with pending acknowledgements stay in the session.
+            // The fetch also acknowledges records. Their partitions must not leave the session with
+            // it.
             _ if holds => Next::Fetch(session.partitions.clone()),
             _ => Next::Fetch(wanted),
         })

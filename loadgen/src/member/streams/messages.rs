@@ -19,7 +19,8 @@ const CLUSTERS: i16 = -1;
 const CHANGELOG: [(&str, &str); 1] = [("cleanup.policy", "compact")];
 const REPARTITION: [(&str, &str); 2] = [("cleanup.policy", "delete"), ("retention.ms", "-1")];
 
-/// Sorted tasks. Each is the index of its subtopology, and a partition.
+/// The tasks in each role, sorted. A task is a [`Partition`] whose topic is the index of a
+/// subtopology.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::member) struct Tasks {
     pub(in crate::member) active: Vec<Partition>,

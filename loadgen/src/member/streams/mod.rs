@@ -1,8 +1,8 @@
 //! A member of a streams group (KIP-1071), which is a thread of Kafka Streams. One request,
 //! StreamsGroupHeartbeat, joins with the topology, keeps the member alive, fetches and acknowledges
 //! tasks, and leaves. The order of requests is that of Kafka's `StreamsMembershipManager` and
-//! `StreamsGroupHeartbeatRequestManager`. The member owns its active tasks, each as the index of
-//! its subtopology and a partition.
+//! `StreamsGroupHeartbeatRequestManager`. The member owns its active tasks. A task is a
+//! [`Partition`] whose topic is the index of a subtopology.
 
 mod messages;
 mod tasks;
@@ -36,7 +36,8 @@ static BEATS: Beats = Beats {
 
 /// The shutdown status of a heartbeat that asks all members of the application to end.
 const SHUTDOWN_APPLICATION: i8 = 4;
-/// The endpoint epoch of a member without a list of endpoints.
+/// Sent while the member has not received a list of endpoints (addresses for interactive queries).
+/// Otherwise it sends the epoch of its list.
 const NO_ENDPOINTS: i32 = -1;
 
 pub(super) struct Streams {
@@ -96,8 +97,8 @@ impl Streams {
         self.asks_for_shutdown = true;
     }
 
-    /// Takes the statuses of an answer. Returns whether they allow processing that was forbidden,
-    /// or forbid processing that was allowed.
+    /// Takes the statuses of an answer. Returns true if they allow the member to process and the
+    /// previous statuses did not, or the other way round.
     fn hold(
         &mut self,
         statuses: &[StreamsGroupStatus<'_>],
@@ -120,8 +121,9 @@ impl Streams {
         was_held != is_held
     }
 
-    /// Handles an assignment. The member adopts it if it differs from the previous one. If the
-    /// permission to process has changed, it adopts the previous assignment again.
+    /// Handles the assignment in an answer. It becomes the target if it differs from the member's
+    /// latest assignment. It also does so if `changed` says that the permission to process has
+    /// changed: then the member adopts its latest assignment once more.
     fn assigned(
         &mut self,
         changed: bool,
@@ -144,8 +146,9 @@ impl Streams {
         self.membership.unsettle();
     }
 
-    /// Adopts the target, one target at a time. The member gives up active tasks that are not in it
-    /// (which takes time), takes the whole target, and acknowledges.
+    /// Adopts the target. The member gives up its active tasks that are not in the target (which
+    /// takes time), takes all tasks of the target, and acknowledges. Only then does it adopt a
+    /// newer target.
     fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Some(assigned) = self.reconciling.done(turn.now()) {
             self.reconciled(assigned, core, turn);

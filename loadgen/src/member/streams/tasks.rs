@@ -54,8 +54,8 @@ pub(super) fn any_besides(tasks: &[Partition], others: &[Partition]) -> bool {
     tasks.iter().any(|task| others.binary_search(task).is_err())
 }
 
-/// The id of a process, the same at each of its starts: Kafka Streams keeps the id in the state
-/// directory.
+/// The id of a process. A process that restarts keeps its id, because Kafka Streams writes the id
+/// to the state directory.
 pub(super) fn process_id(group: GroupIndex, process: u32) -> String {
     let seed = u64::from(group.0) << 32 | u64::from(process);
     let bytes = fastrand::Rng::with_seed(seed).u128(..).to_be_bytes();

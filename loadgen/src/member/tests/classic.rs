@@ -65,7 +65,7 @@ fn asking(plan: MemberPlan) -> Story {
     story
 }
 
-/// A follower with partitions 0 and 1 in generation 1.
+/// A member that is not the leader of its group. It has partitions 0 and 1 in generation 1.
 pub(super) fn settled(group: GroupPlan, protocol: &str) -> Story {
     let mut story = asking(member(group));
     let response = joined(1).with_protocol_name(Some(str_bytes(protocol)));
@@ -115,8 +115,8 @@ fn a_follower_gets_its_id_joins_syncs_and_heartbeats() {
             Settled { epoch: 1 },
         ]
     );
-    // The first heartbeat is at a random time within the interval, the next ones follow at the
-    // interval from when each was sent.
+    // The first heartbeat is at a random time within the interval. Each later heartbeat is due an
+    // interval after the previous one was sent.
     story.until(at(60_000));
     assert!(story.now <= at(3_003));
     for _ in 0..2 {

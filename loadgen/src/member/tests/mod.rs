@@ -182,8 +182,8 @@ impl Story {
         self.hear(to, sent, self.now, outcome);
     }
 
-    /// Passes the answer to a request that was sent at `sent`, whether the member waits for it or
-    /// not.
+    /// Passes an answer to the member, even if it no longer waits for one. The request was sent at
+    /// `sent`.
     pub(super) fn hear(
         &mut self,
         to: &Outgoing,
@@ -251,7 +251,7 @@ pub(super) fn located(error: i16, port: i32) -> Response {
     Response::FindCoordinator(FindCoordinatorResponse::default().with_coordinators(all))
 }
 
-/// The answer in the form of this version, without fields that the version does not have.
+/// Converts an answer to this version: removes the fields that the version does not have.
 fn in_version(answer: &Response, version: i16) -> Response {
     match answer {
         Response::FindCoordinator(of) if version < 4 => {

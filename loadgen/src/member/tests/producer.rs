@@ -84,7 +84,8 @@ fn produced(error: i16, partitions: &[i32]) -> Response {
     Response::Produce(ProduceResponse::default().with_responses(vec![topic]))
 }
 
-/// The answer to EndTxn in version 5, with this epoch for the next transaction.
+/// The answer to EndTxn in version 5, which contains the producer's epoch for the next transaction.
+/// With a negative `epoch`, it contains no producer id.
 fn ended(error: i16, epoch: i16) -> Response {
     let id = ProducerId(if epoch < 0 { -1 } else { 7 });
     let response = EndTxnResponse::default().with_error_code(error);
@@ -98,7 +99,8 @@ impl Story {
         self.sent.remove(at).1
     }
 
-    /// Answers the lookups, so that the producer asks for its id.
+    /// Answers the lookups of the coordinator and of the leaders. Then the producer sends
+    /// InitProducerId.
     fn found(&mut self) {
         let outgoing = self.ask_for(|request| matches!(request, Request::FindCoordinator(_)));
         let Request::FindCoordinator(request) = &outgoing.request else { unreachable!() };
@@ -343,7 +345,7 @@ fn latency_counts_from_when_a_transaction_was_due() {
     story.until(at(1_000));
     let first = story.request();
     assert_eq!(first.due, story.now);
-    // The answer takes as long as three transactions, so the second transaction is late.
+    // A transaction is due every 10 ms. The first takes 30 ms, so the second is late.
     story.now = story.now + Duration::from_millis(30);
     story.answer(&first, Ok(produced(0, &[0])));
     let overdue: Vec<_> = story.member.overdue(story.now).collect();

@@ -212,7 +212,8 @@ fn follow(owned: &mut Vec<Partition>, events: Vec<EventKind>, seed: u64) {
     }
 }
 
-/// The names in [`EventKind`] of the events of members.
+/// The names of the [`EventKind`]s that the members must have reported by the end. `Leave` is an
+/// event `Stopped` with [`Stop::Leave`].
 const EVENTS: [&str; 20] = [
     "Started",
     "Joining",

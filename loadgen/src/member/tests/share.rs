@@ -57,7 +57,7 @@ fn given(epoch: i32, numbers: &[i32]) -> Response {
     Response::ShareGroupHeartbeat(beat(epoch).with_assignment(Some(assignment)))
 }
 
-/// A member with this assignment, whose sessions are about to open.
+/// A member with this assignment. It is about to open its share sessions.
 fn member_of(plan: SharePlan, numbers: &[i32]) -> Story {
     let mut story = Story::new(member(group(Protocol::Share(plan))));
     story.start();
@@ -102,8 +102,8 @@ fn answer_of(data: PartitionData) -> Response {
     Response::ShareFetch(response.with_responses(vec![topic]))
 }
 
-/// An answer with the first delivery of the offsets from `first` to `last`. It contains `written`
-/// records, from offset `first` on.
+/// An answer in which the member acquires the offsets from `first` to `last`, for the first time.
+/// It contains `written` records, of which the first has the offset `first`.
 fn fetched(first: i64, written: i64, last: i64) -> Response {
     let acquired = AcquiredRecords::default().with_first_offset(first).with_last_offset(last);
     let data = PartitionData::default()
@@ -167,7 +167,7 @@ fn it_has_a_session_with_each_leader_of_its_partitions() {
     assert_eq!(story.events(), [SessionAnswered { session, sent: sent_at(&story, 1) }]);
 }
 
-/// The time `millis` milliseconds ago, when a request was sent that is answered now.
+/// The time `millis` milliseconds ago: the time of a request whose answer took so long.
 fn sent_at(story: &Story, millis: u64) -> Time {
     story.now - Duration::from_millis(millis)
 }

@@ -1,6 +1,7 @@
 //! Assignment of members with equal topics. Each member has a quota, and keeps its partitions up to
-//! the quota. The other partitions are assigned in turn to members below their quotas. This is
-//! optimal in balance and in partitions kept, in time linear in partitions and members.
+//! the quota. The other partitions are assigned in turn to members below their quotas. The result
+//! is as even as possible, and no other result that is as even keeps more partitions. The time is
+//! linear in the numbers of partitions and members.
 
 use super::{Claim, NO_OWNER};
 
@@ -13,8 +14,8 @@ pub(super) fn owners(members: usize, claims: &[Claim]) -> Vec<u32> {
     owners
 }
 
-/// The quota of each member. Members that own more than the lower quota are the first to get the
-/// higher quota.
+/// The quota of each member. Quotas differ by at most one. The higher quota goes first to members
+/// that own more partitions than the lower one.
 fn quotas(members: usize, claims: &[Claim]) -> Vec<u32> {
     let mut owned = vec![0u32; members];
     for claim in claims.iter().filter(|claim| claim.owner != NO_OWNER) {

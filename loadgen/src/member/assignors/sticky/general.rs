@@ -1,11 +1,12 @@
-//! Assignment of members with different topics. Free partitions go to the least loaded subscriber,
-//! topics with few subscribers first. Then partitions move from the most to the least loaded
-//! subscriber of a topic, until no single move makes the loads more even. `AbstractStickyAssignor`
-//! seeks the same balance.
+//! Assigns partitions to members that subscribe to different topics. A member's load is the number
+//! of its partitions. First, each partition without an owner goes to the subscriber with the lowest
+//! load; topics with few subscribers are the first. Then partitions move from the subscriber of a
+//! topic with the highest load to the one with the lowest, until no single move makes the loads
+//! more even. `AbstractStickyAssignor` seeks the same balance.
 //!
-//! The work goes topic by topic with heaps. A sweep costs the number of subscriptions and
-//! partitions, times a logarithm. The sweeps end, because each move lowers the sum of the squares
-//! of the loads.
+//! A sweep levels the loads of each topic once, with heaps. It takes O(n log n) time, where n is
+//! the number of subscriptions and partitions. The number of sweeps is finite, because each move
+//! lowers the sum of the squares of the loads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,14 +29,16 @@ struct Balance<'a> {
     topics: &'a [SubscribedTopic],
     claims: &'a [Claim],
     subscribers: Vec<Vec<u32>>,
-    /// The topics, those with fewer subscribers first, because these have less choice.
+    /// The topics. At first they are sorted by the number of their subscribers, because a topic
+    /// with few subscribers leaves the least choice. Each sweep reverses the order.
     order: Vec<usize>,
     owners: Vec<u32>,
     /// The number of partitions of each member.
     loads: Vec<u32>,
 }
 
-/// Loads with ranks, lowest first. An entry that differs from [`Balance::loads`] is outdated.
+/// Loads with the ranks of their members, lowest load first. An entry is outdated if the member's
+/// load in [`Balance::loads`] differs.
 type Receivers = BinaryHeap<Reverse<(u32, u32)>>;
 
 impl<'a> Balance<'a> {
@@ -76,7 +79,9 @@ impl<'a> Balance<'a> {
         for nth in 0..self.order.len() {
             moved |= self.level(self.order[nth]);
         }
-        // Load moves along topics that share members, so both directions need a sweep.
+        // A member that subscribes to two topics can take a partition of one and give away one of
+        // the other. So load moves from topic to topic, and the next sweep goes in the other
+        // direction.
         self.order.reverse();
         moved
     }
@@ -88,9 +93,9 @@ impl<'a> Balance<'a> {
         let mut givers = self.givers(place);
         let mut receivers = self.receivers(place);
         let mut moved = false;
-        // If a giver has received a partition in the meantime, its entry is too low. This is
-        // harmless: only the least loaded subscriber receives a partition. So the load of this
-        // giver, and the loads of the givers after it, are at most one above the least.
+        // A giver's load is too low in the heap if it has received a partition since it was pushed.
+        // This is harmless: only the subscriber with the lowest load receives one. So the load of
+        // this giver, and of all after it, is at most one above the lowest.
         while let Some(mut giver) = givers.pop() {
             if giver.load <= self.least(&mut receivers) + 1 {
                 break;
@@ -106,8 +111,8 @@ impl<'a> Balance<'a> {
         moved
     }
 
-    /// Whether no move helps the topic. This needs no heap: most topics are level after the first
-    /// sweep.
+    /// Whether no move of a partition of this topic makes the loads more even. This is checked
+    /// without heaps, because most topics are level after the first sweep.
     fn is_level(&self, place: usize) -> bool {
         let load = |rank: &u32| self.loads[*rank as usize];
         let most = self.owners[range(&self.topics[place])].iter().map(load).max();

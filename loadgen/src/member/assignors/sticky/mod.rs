@@ -1,7 +1,7 @@
-//! `StickyAssignor` and `CooperativeStickyAssignor`. If all members have equal topics, the loads
-//! are as even as possible, and among such assignments as few partitions as possible move
-//! ([`equal`]). Otherwise members keep their partitions at first, and single moves level the loads
-//! ([`general`]).
+//! `StickyAssignor` and `CooperativeStickyAssignor`. If all members have equal topics, the numbers
+//! of their partitions are as even as possible, and no assignment that is as even moves fewer
+//! partitions ([`equal`]). Otherwise members keep their partitions at first. Then partitions move
+//! one by one until no move makes the numbers more even ([`general`]).
 
 use super::{Assignment, Group, Partition};
 
@@ -14,8 +14,8 @@ const NO_OWNER: u32 = u32::MAX;
 /// The claims of members to a partition.
 #[derive(Clone, Copy)]
 struct Claim {
-    /// The owner: the only member that claims the partition in the newest generation. `NO_OWNER`
-    /// if several members do, or none.
+    /// The member that owns the partition: the only one that claims it in the newest generation of
+    /// all claims. `NO_OWNER` if there is no claim, or several in that generation.
     owner: u32,
     generation: i32,
     claimed: bool,

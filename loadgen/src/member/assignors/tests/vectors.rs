@@ -68,10 +68,10 @@ fn range_and_round_robin_assign_as_in_kafka() {
     }
 }
 
-/// A sticky assignor is defined by how even its assignment is and how many partitions stay. Which
-/// of several equally good assignments it chooses is left open. Neither assignor looks for chains
-/// of moves. In one of a hundred groups with different topics, Kafka's result is more even by one
-/// step.
+/// Sticky assignors have to make even assignments, and to let many partitions stay. If several
+/// assignments are equally good, they may choose any. A chain of moves can make the loads more even
+/// where no single move does, but neither Kafka's assignor nor ours looks for chains. In one of a
+/// hundred groups with different topics, Kafka happens to find the more even result.
 #[test]
 fn sticky_is_as_even_and_as_sticky_as_kafkas() {
     let mut less_even = 0;

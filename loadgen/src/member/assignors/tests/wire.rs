@@ -58,8 +58,8 @@ fn members_read_the_assignments_of_the_leader() {
     assert_eq!(read(1), [(0, 1), (1, 0), (1, 2)].map(Partition::from));
 }
 
-/// The bytes follow the schemas of kafka-clients: ConsumerProtocolSubscription v1, and user data of
-/// the sticky assignors.
+/// The bytes follow the schemas of kafka-clients: ConsumerProtocolSubscription v0 and v1, and user
+/// data of the sticky assignors.
 #[test]
 fn metadata_of_older_clients_is_read() {
     let topics = topics_with(&[3]);
@@ -101,7 +101,8 @@ fn the_known_fields_of_a_newer_version_are_read() {
     assert_eq!(member.unwrap().topics.len(), 2);
 }
 
-/// Each of these inputs would make the decoder reserve gigabytes, or read past the end.
+/// Without checks, each of these inputs but the last would make the decoder reserve gigabytes, or
+/// read past the end. The last input has a negative version.
 #[test]
 fn lengths_are_checked_before_memory_is_reserved() {
     let topics = topics_with(&[3]);
@@ -137,7 +138,8 @@ fn damaged_bytes_never_panic() {
             bytes[at] = random.u8(..);
         }
         bytes.truncate(random.usize(..=bytes.len()));
-        // Either may succeed. Neither may panic, or ask for more memory than there are bytes.
+        // Both calls may succeed or fail. Neither may panic, or reserve more memory than there are
+        // bytes.
         let _ = lead(assignor, &[joined("a", bytes.clone())], &topics);
         let _ = read_assignment(&bytes, &topics);
     }

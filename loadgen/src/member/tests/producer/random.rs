@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Errors that producers retry or abort after, and one that is fatal.
+/// Error codes for the answers. After some a producer retries, after others it aborts or ends,
+/// depending on the request.
 const ERRORS: [i16; 10] = [6, 14, 15, 16, 51, 51, 59, 120, 120, 47];
 
 /// A random answer to a request, of the same API.
@@ -52,8 +53,8 @@ fn random_plan(random: &mut fastrand::Rng) -> MemberPlan {
     producer(delivery, &[0, 1, 2, 3], Load { rate, partitions: random.u32(0..4), ..CLOSED })
 }
 
-/// A producer never panics, never waits for ever while it has work, and has one transaction at a
-/// time. Each transaction has one end.
+/// A producer never panics. While it has work, it always has a deadline or waits for an answer. It
+/// has at most one EndTxn in flight.
 #[test]
 fn random_answers_and_failures() {
     let (mut committed, mut aborted, mut fatal) = (0, 0, 0);
