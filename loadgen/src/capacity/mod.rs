@@ -1,5 +1,5 @@
-//! How much a cluster holds: a search with runs of growing size. The result is a
-//! [`crate::report::capacity`].
+//! The search for the largest load that a cluster withstands, with a run for each size that is
+//! tried. The result is a [`crate::report::capacity::Capacity`].
 
 mod scenario;
 mod search;

@@ -1,11 +1,11 @@
-//! The scenario of a step: groups form, and then work for a while.
+//! The scenario for one size in a search for the capacity: groups form, and then work for a while.
 
 use std::time::Duration;
 
 use crate::report::capacity::By;
 use crate::scenario::{Limits, Named, Problem, of_text};
 
-/// The load of a step. The size replaces the field that grows.
+/// The load for one size in a search. The size is the value of the field that the search increases.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
     /// `classic` or `consumer`.
@@ -23,7 +23,7 @@ pub struct Load {
     pub forms_within: Duration,
 }
 
-/// The interval of a member's commits in seconds, as with `auto.commit.interval.ms`.
+/// The interval of a member's commits in seconds: the default of `auto.commit.interval.ms`.
 const COMMIT_SECONDS: f64 = 5.0;
 
 impl Load {

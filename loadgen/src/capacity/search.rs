@@ -1,12 +1,15 @@
-//! The search for the largest size that the cluster withstands. It doubles the size until one size
-//! breaks, and then halves the step.
+//! The search for the largest size that the cluster withstands. It doubles the size until the
+//! cluster breaks a rule. If the first size already breaks one, it halves the size until no rule
+//! breaks. Then it repeatedly tries the middle between the largest size that held and the smallest
+//! size that broke.
 
 /// The state of the search: the largest size that held, and the smallest size that broke.
 #[derive(Clone, Debug)]
 pub struct Search {
     first: u64,
     most: u64,
-    /// The search ends when the two sizes are this close, as a share of the lower size.
+    /// The search ends when the distance between the two sizes, divided by the lower size, is at
+    /// most this.
     precision: f64,
     holds: Option<u64>,
     breaks: Option<u64>,
@@ -35,7 +38,7 @@ impl Search {
         }
     }
 
-    /// Takes the result of the size that was to be tried next.
+    /// Records whether `size`, which [`Self::next`] returned, held.
     pub fn tried(&mut self, size: u64, held: bool) {
         if held {
             self.holds = Some(size);

@@ -43,7 +43,8 @@ impl Runs {
         paths.iter().map(|path| load(path.as_ref())).collect::<Result<_, _>>().map(Self::of)
     }
 
-    /// Repetitions with the same name are one run. Other equal names get a number.
+    /// Results with the same name are repetitions of one run, if the user repeated the run.
+    /// Otherwise they are different runs, and all but the first get a number after the name.
     pub fn of(named: Vec<(String, Report)>) -> Self {
         let mut all = Self { runs: Vec::new(), repetitions: Vec::new() };
         for (name, report) in named {
@@ -175,7 +176,8 @@ impl Runs {
         differences
     }
 
-    /// The configs of brokers that differ between the runs, among those that all brokers report.
+    /// The broker configs that differ between the runs. A config that is missing in a run is left
+    /// out.
     fn config_differences(&self) -> Vec<String> {
         let first = self.runs.first().map(|(_, report)| &report.run.configs);
         let keys = first.into_iter().flatten().map(|(key, _)| key);
@@ -212,7 +214,8 @@ pub(super) struct Figure {
     pub(super) kind: Kind,
     /// For each run, the values of its repetitions, ascending.
     measured: Vec<Vec<f64>>,
-    /// A config that differs between the runs and determines this figure.
+    /// A config that influences this figure, and has another value in another run. If there is one,
+    /// the ratio of the figures says nothing about the clusters.
     pub(super) explained: Option<String>,
 }
 
@@ -224,7 +227,7 @@ pub(super) enum Question {
     Heartbeats,
     Commits,
     Transactions,
-    /// How fast are the records of share groups?
+    /// How fast are records delivered, delivered again and acknowledged?
     Records,
     Cost,
     Faults,
@@ -242,7 +245,8 @@ pub(super) enum Kind {
     Rate,
 }
 
-/// A run without repetitions proves little. Between two such runs a smaller ratio gets no colour.
+/// A run without repetitions proves little. So if one of the two runs has none, their figures only
+/// get a colour if they differ by more than this factor.
 const SINGLE_RUNS: f64 = 2.0;
 
 impl Figure {
@@ -283,15 +287,18 @@ impl Figure {
         values.get(values.len().checked_sub(1)? / 2).copied()
     }
 
-    /// The ratio of a run's figure to the first run's. `None` if one of them has no value.
+    /// The ratio of a run's figure to that of the first run. `None` for the first run itself. Also
+    /// `None` if one of the two runs has no value, or if the first run's value is 0.
     pub(super) fn ratio(&self, run: usize) -> Option<f64> {
         let (first, value) = (self.median(0)?, self.median(run)?);
         (run > 0 && first > 0.0).then(|| value / first)
     }
 
-    /// Whether the figure is better (or worse, if false) than the first run's by more than `by`.
-    /// `None` if it is neither, if a config explains the difference, or if the values of the
-    /// repetitions overlap, so that the difference can be chance.
+    /// Compares the figure with the first run's: `Some(true)` if it is better by more than the
+    /// factor `by`, `Some(false)` if it is worse by more than this factor. If one of the two runs
+    /// has no repetitions, the factor is at least [`SINGLE_RUNS`]. `None` if the figures differ
+    /// less, if a config explains the difference, or if it can be chance, because the ranges of the
+    /// repetitions overlap.
     pub(super) fn better(&self, run: usize, by: f64) -> Option<bool> {
         let ratio = self.ratio(run)?;
         let (first, these) = (&self.measured[0], &self.measured[run]);

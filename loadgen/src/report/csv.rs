@@ -11,7 +11,7 @@
 //! | `total` | | `members`, `commits`, `bytes`, `load`, `server`, ... | counts and sums |
 //! | `error` | | name of the error | name of the API; the value is a count |
 //! | `rebalance` | begin | group | `trigger`, `took`, `moved`, ... |
-//! | `disruption` | begin | group | the same for rebalances that overlap, as one |
+//! | `disruption` | begin | group | as for `rebalance`, but overlapping rebalances count as one |
 //! | `threshold` | | rule | `measured`, `held` |
 //! | `violation` | time | group | rule; the value is the sentence |
 //! | `series` | end of the step | state, round trip, ... | `members`, `rate`, `p99`, ... |

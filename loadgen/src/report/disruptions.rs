@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::model::Rebalance;
 
-/// Joins the rebalances of each group, which are in order of time: each superseded one is joined
-/// with the next. If the run is not over, a group's last disruption may still continue. It is left
-/// out then.
+/// Joins each superseded rebalance of a group with the group's next rebalance. `rebalances` are in
+/// the order of time. If the run is not over, a group's last disruption is left out if it may still
+/// continue.
 pub(crate) fn disruptions(rebalances: &[Rebalance], run_is_over: bool) -> Vec<Rebalance> {
     let mut open: BTreeMap<&str, Vec<&Rebalance>> = BTreeMap::new();
     let mut all = Vec::new();

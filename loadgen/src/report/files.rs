@@ -22,7 +22,7 @@ pub enum FileError {
 ///
 /// # Errors
 ///
-/// [`FileError::Write`].
+/// [`FileError::Write`], or [`FileError::NoResult`] if the result can't be serialized.
 pub fn save_json(result: &impl serde::Serialize, path: &Path) -> Result<(), FileError> {
     let text = serde_json::to_string_pretty(result)
         .map_err(|why| FileError::NoResult { path: path.into(), why })?;

@@ -11,7 +11,7 @@ use super::model::{FORMAT, Report};
 ///
 /// # Errors
 ///
-/// [`FileError::Write`].
+/// The errors of [`files::save_json`].
 pub fn save(report: &Report, path: &Path) -> Result<(), FileError> {
     files::save_json(report, path)
 }

@@ -11,7 +11,7 @@ use crate::member::State;
 
 /// The maximum rate at which the screen is redrawn.
 const DRAWS_PER_SECOND: u8 = 5;
-/// The interval of plain lines. A new phase prints one at once.
+/// The interval of plain lines. When a phase begins, a line is printed at once.
 const LINES_EVERY: Duration = Duration::from_secs(5);
 /// The width in columns. It fits common terminals. Narrower terminals wrap the lines.
 const WIDTH: usize = 78;
@@ -32,7 +32,7 @@ pub struct LiveState {
     pub groups_stable: u32,
     /// The number of rebalances that ended.
     pub rebalances: u64,
-    /// The last rebalance that ended, such as `500 crashed: 2.31 s`.
+    /// The newest of these rebalances in words, such as `500 crashed: 2.31 s`.
     pub last_rebalance: Option<String>,
     /// The number of partitions without an owner in groups that should consume them.
     pub partitions_unowned: u32,
@@ -80,7 +80,7 @@ pub struct LiveLoad {
     /// The name in the report, such as `heartbeat` or `offset-fetch`.
     pub name: String,
     pub per_second: f64,
-    /// The median of the round trips in milliseconds; then their p99.
+    /// The median of the round trips in milliseconds. `p99` is their 99th percentile.
     pub p50: f64,
     pub p99: f64,
 }
@@ -107,7 +107,8 @@ impl Mode {
     }
 }
 
-/// Shows [`LiveState`]s. An update is cheap at any rate: updates that come too soon are not drawn.
+/// Shows [`LiveState`]s. It may be updated often, because an update soon after the last one is not
+/// drawn.
 pub struct Live {
     mode: Mode,
     paint: Paint,
@@ -142,7 +143,7 @@ impl Live {
         }
     }
 
-    /// Prints a line that stays on the screen, such as a violation.
+    /// Prints a line that stays on the screen, such as a violation. Quiet mode prints none.
     pub fn note(&self, text: &str) {
         match (&self.bar, self.mode) {
             (_, Mode::Quiet) => {}
@@ -242,8 +243,8 @@ fn members(state: &LiveState, paint: Paint) -> String {
     format!("{:LABEL$} {}", "members", states.join("  "))
 }
 
-/// A bar in which each character stands for an equal part of the members. Each state that has
-/// members gets at least one character.
+/// A bar of the members by state. The number of characters of a state is proportional to its
+/// members, but at least one if it has any.
 fn member_bar(members: &MemberCounts, width: usize, paint: Paint) -> String {
     let total = members.total().max(1) as usize;
     let mut left = width;
@@ -316,8 +317,8 @@ fn verdict(state: &LiveState, paint: Paint) -> String {
     format!("{:LABEL$} {violations}  {errors}  {connections}{waiting}", "checks")
 }
 
-/// The requests without an answer, such as `250 unanswered for up to 12 s`. `None` if there are
-/// none.
+/// The number of requests that wait for an answer, and the age of the oldest, such as
+/// `250 unanswered for up to 12 s`. `None` if no request waits.
 fn waiting(state: &LiveState) -> Option<String> {
     let longest = clock(state.waiting_longest.as_secs_f64());
     (state.waiting > 0).then(|| format!("{} unanswered for up to {longest}", count(state.waiting)))

@@ -101,7 +101,8 @@ fn table<const N: usize>(
     text + &rows.concat()
 }
 
-/// Code in a cell. Only characters that end cells or code need an escape.
+/// Formats a text as code in a cell of a table. Only backquotes and vertical bars have to be
+/// replaced, because they would end the code or the cell.
 fn code(text: &str) -> String {
     format!("`{}`", plain(text).replace('`', "'").replace('|', "\\|"))
 }

@@ -34,13 +34,14 @@ pub struct Report {
     /// is stable.
     #[serde(default)]
     pub disruptions: Vec<Rebalance>,
-    /// The latencies by the name of the [`crate::driver::command::RoundTrip`] (`commit`,
-    /// `heartbeat`, `join`, ...), from the time when a request was due to its answer. A request
-    /// without an answer counts with its age. So do requests that could not be sent while it
-    /// waited.
+    /// The latencies of each kind of round trip, by the name of its
+    /// [`crate::driver::command::RoundTrip`] (`commit`, `heartbeat`, `join`, ...). A latency lasts
+    /// from the time when the request was due to its answer. A request without an answer counts
+    /// with its age. So do requests that came due while another one waited for its answer, and so
+    /// could not be sent.
     pub latencies: BTreeMap<String, Latency>,
-    /// The same latencies without the delays of the load machine. They serve to judge `latencies`:
-    /// see [`Pace::blurs`].
+    /// The same latencies without the delays of the load machine. They show how far `latencies` can
+    /// be trusted: see [`Pace::blurs`].
     #[serde(default)]
     pub undelayed: BTreeMap<String, Latency>,
     /// The latencies without the correction for coordinated omission: from the write of a request
@@ -76,13 +77,13 @@ pub struct Report {
     pub server: Option<Usage>,
     pub series: Series,
     pub violations: Vec<Violation>,
-    /// The number of violations beyond those in `violations`.
+    /// The number of further violations, which `violations` does not list.
     #[serde(rename = "violations_untold")]
     pub violations_omitted: u64,
     pub thresholds: Vec<Threshold>,
 }
 
-/// A foreign file may have any counts, so sums saturate.
+/// Sums saturate here, because a result file may come from another program, with any counts.
 impl Report {
     /// Converts a report of an earlier format to the current format.
     pub fn renewed(mut self) -> Self {
@@ -106,8 +107,8 @@ impl Report {
         self.unanswered.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The figures of one phase: its round trips, pauses, unowned partitions and time steps, and
-    /// the rebalances that began in it.
+    /// A report with the figures of one phase only: its round trips, pauses, partitions without an
+    /// owner and time steps, and the rebalances that began in it.
     pub fn of_phase(&self, phase: &Phase) -> Self {
         let within = |at: f64| (phase.began..phase.ended).contains(&at);
         let begun = |all: &[Rebalance]| {
@@ -208,8 +209,8 @@ pub struct Worker {
     pub clock_error: f64,
 }
 
-/// The timeouts of a group, and its assignors. In a classic group the members choose the timeouts,
-/// in all other groups the server does.
+/// The session timeout, the heartbeat interval and the assignors of a group. The members of a
+/// classic group choose these times. In all other groups the server does.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct GroupConfigs {
     /// The name of the group table in the scenario. The ids of its groups end with this name, or
@@ -229,15 +230,15 @@ pub struct Phase {
     pub ended: f64,
     /// The first problem, for example that the groups did not become stable in time.
     pub problem: Option<String>,
-    /// A sentence on each action that had no members to act on, and so no effect.
+    /// Sentences on the actions that had no effect, because there were no members for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The round trips that ended in this phase, as in [`Report::latencies`], and the ages of
-    /// requests without an answer at its end.
+    /// The round trips that ended in this phase, as in [`Report::latencies`], and the ages of the
+    /// requests that had no answer at its end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latencies: BTreeMap<String, Latency>,
-    /// The pauses that ended in this phase, and the lengths so far of pauses that continue after
-    /// it.
+    /// The pauses that ended in this phase. A pause that continued after the phase counts with its
+    /// length at the end of the phase.
     #[serde(default, skip_serializing_if = "Latency::is_empty")]
     pub pauses: Latency,
     #[serde(default)]
@@ -290,7 +291,7 @@ pub struct Client {
     pub name: String,
     pub group: String,
     pub started: f64,
-    /// The rebalance callbacks of the client. The first of them are kept in full.
+    /// The first rebalance callbacks of the client. `callbacks_count` is the number of all.
     pub callbacks: Vec<Callback>,
     pub callbacks_count: u64,
     /// The number of partitions that the client has now.
@@ -321,11 +322,12 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// JoinGroup answers with this code to assign a member id (KIP-394), so it is not an error.
+/// A code that is not an error: with it, the first answer to JoinGroup assigns a member id
+/// (KIP-394).
 pub const MEMBER_ID_REQUIRED: i16 = 79;
 
 impl ErrorCount {
-    /// Whether the protocol itself causes this error, for a member without any trouble.
+    /// Whether members get this error code in the normal course of the protocol.
     pub fn is_expected(&self) -> bool {
         self.code == MEMBER_ID_REQUIRED
     }
@@ -352,8 +354,8 @@ pub struct Point {
     /// The end of the step.
     pub at: f64,
     /// The number of members in each state: `down`, `searching`, `joining`, `reconciling`,
-    /// `stable`, `fenced`, `failed`. A member counts as `idle` if it is stable but has no
-    /// partitions, while some have no owner.
+    /// `stable`, `fenced`, `failed`. While some partitions have no owner, a stable member without
+    /// partitions counts as `idle` instead.
     pub members: BTreeMap<String, u32>,
     pub unowned_partitions: u32,
     /// The number of partitions of real clients. `None` if there were no clients yet.

@@ -40,7 +40,8 @@ pub fn metrics(state: &LiveState, resource: &Resource) -> String {
     .to_string()
 }
 
-/// A time in nanoseconds since 1970. It is a string, because JSON has no 64-bit integers.
+/// Two times in nanoseconds since 1970: when the run started, and when the figures were read. They
+/// are strings in the request, because JSON has no 64-bit integers.
 #[derive(Clone, Copy)]
 struct Moment {
     start: u64,
@@ -205,8 +206,8 @@ mod tests {
         }
     }
 
-    /// OpenTelemetry's definitions ignore a field that they do not know. It would be missing from
-    /// their output.
+    /// Reads the request with OpenTelemetry's own definitions, and writes it again. They ignore
+    /// fields that they do not know, so a wrong field would be missing from what is written.
     #[test]
     fn the_definitions_of_opentelemetry_read_all_of_it() {
         let body = body_of(&state(9.5));

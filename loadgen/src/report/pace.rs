@@ -3,7 +3,7 @@
 use super::model::{Latency, LoadCore, Pace, Report};
 use super::text::{millis, number};
 
-/// The mark before a figure of which a tenth or more can be the load machine's own delay.
+/// The mark before a figure of which more than a tenth can be the load machine's own delay.
 pub(super) const BLURRED: &str = "~";
 
 /// The figures of a distribution, with their marks.
@@ -18,7 +18,7 @@ impl<'r> Marked<'r> {
         Self { latency, undelayed: report.undelayed.get(name), pace: &report.pace }
     }
 
-    /// The figures as sent: they begin when the request was written.
+    /// The figures that count from when a request was written, not from when it was due.
     pub(super) fn as_sent(report: &'r Report, name: &str) -> Option<Self> {
         let latency = report.uncorrected.get(name)?;
         Some(Self { latency, undelayed: Some(latency), pace: &report.pace })
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// A report with a round trip that has this median, and this median without delays.
+    /// A report in which commits have the median `p50`, or `undelayed` without the delays.
     fn report(p50: f64, undelayed: f64) -> Report {
         let of = |p50| [("commit".to_owned(), Latency { count: 9, p50, ..Latency::default() })];
         Report {
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(shown(&report(10.0, 9.2)), ["10.0 ms", "9.20 ms"]);
     }
 
-    /// Turns of 0.01 ms hide no delay. Turns of 2 ms may.
+    /// At a median of 10 ms, turns of 0.01 ms are too short to matter, but turns of 2 ms are not.
     #[test]
     fn where_arrivals_are_not_known_answers_may_have_waited_for_a_turn() {
         let mut report = report(10.0, 10.0);

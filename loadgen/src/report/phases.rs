@@ -4,7 +4,7 @@ use super::model::{Latency, Phase, Report};
 use super::text::{clock, count, millis, number};
 use crate::driver::command::RoundTrip;
 
-/// The columns that a narrow table omits, by their heads.
+/// The heads of the columns that a table omits if it would be too wide.
 pub(super) const SPARE: &[&str] = &["pauses", "at", "took", "delivery p50"];
 
 pub(super) struct Column {

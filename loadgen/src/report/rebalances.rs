@@ -6,14 +6,15 @@ use super::disruptions::kind;
 use super::model::{Latency, Rebalance, Report, Run};
 use super::text::{millis, named};
 
-/// If there are more kinds of groups than this, all groups are summarised together.
+/// Each table of groups in the scenario is summarised separately, if there are at most this many.
 const ROLES: usize = 6;
 
-/// All rebalances with the same kind of trigger.
+/// All rebalances with the same kind of trigger. If tables are summarised separately, all are of
+/// groups of one table.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Kind {
-    /// The trigger without its number, such as `crashed` for `500 crashed`. If there are several
-    /// kinds of groups, the kind follows: `crashed (orders)`.
+    /// The trigger without its number, such as `crashed` for `500 crashed`. If tables are
+    /// summarised separately, the name of the table follows: `crashed (orders)`.
     pub(super) name: String,
     pub(super) count: u64,
     pub(super) groups: u64,
@@ -47,7 +48,7 @@ pub(super) fn by_kind(rebalances: &[Rebalance]) -> Vec<Kind> {
     kinds.into_iter().map(|((kind, role), of)| summed_up(name(kind, role), &of)).collect()
 }
 
-/// A sentence about the waits that a rebalance's time contains because of the configuration.
+/// A sentence about the waits in a rebalance's time that the configuration causes.
 pub(super) fn made_of(rebalance: &Rebalance, run: &Run) -> Option<String> {
     let took = rebalance.took?;
     let name = role(&rebalance.group);
@@ -77,7 +78,8 @@ pub(super) fn made_of(rebalance: &Rebalance, run: &Run) -> Option<String> {
 
 const INITIAL_DELAY: &str = "group.initial.rebalance.delay.ms";
 
-/// The distribution of the times of rebalances after which the group was stable.
+/// The distribution of the times that the rebalances took. Rebalances after which the group did not
+/// become stable have no time.
 pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalance>) -> Latency {
     let mut took: Vec<_> = rebalances.into_iter().filter_map(|r| r.took).collect();
     took.sort_by(f64::total_cmp);
@@ -101,7 +103,8 @@ pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalanc
     }
 }
 
-/// The times of disruptions, if they differ from those of rebalances.
+/// The times of disruptions. Empty if no rebalances overlapped: then they are the times of the
+/// rebalances.
 pub(super) fn disruption_times(report: &Report) -> Latency {
     let overlap = report.rebalances.iter().any(|rebalance| rebalance.superseded);
     if overlap { distribution(&report.disruptions) } else { Latency::default() }

@@ -1,4 +1,4 @@
-//! An invented run for the tests of this module. Of 5,000 members in two groups 500 crash, and the
+//! An invented run for the tests of this module. 500 of 5,000 members in two groups crash, and the
 //! coordinator misbehaves a little, so that all parts of a report occur.
 
 use std::collections::BTreeMap;
@@ -245,7 +245,8 @@ fn violations() -> Vec<Violation> {
     ]
 }
 
-/// A log-logistic distribution with this median. Its tail grows by `spread` with each nine.
+/// A log-logistic distribution with this median. From one nine to the next (90 %, 99 %, 99.9 %),
+/// the value grows by the factor `spread`.
 fn latency(count: u64, p50: f64, spread: f64) -> Latency {
     let at = |percentile: f64| {
         let odds = percentile / (100.0 - percentile).max(100.0 / count as f64);

@@ -70,7 +70,7 @@ fn longest(state: &LiveState) -> f64 {
     state.waiting_longest.as_secs_f64()
 }
 
-/// Adds the requests since the last update, as in the live view.
+/// Adds the rates and times of requests that the live view shows: those since the last update.
 fn requests(state: &LiveState, text: &mut Exposition) {
     let rates: Vec<_> =
         state.loads.iter().map(|load| ([("request", &*load.name)], load.per_second)).collect();
@@ -111,7 +111,7 @@ impl Exposition {
     }
 }
 
-/// The value of a label, escaped: scenario and phase are foreign text.
+/// Escapes the value of a label. The names of scenarios and phases may contain any characters.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

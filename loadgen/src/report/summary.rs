@@ -127,7 +127,8 @@ fn rebalances(report: &Report, width: usize) -> String {
     shown
 }
 
-/// A sentence for each kind of wait that the times contain, with the first rebalance that has it.
+/// Sentences that explain which waits the configuration adds to the times of disruptions. Each
+/// sentence is returned once, and at most [`WAITS`] are.
 fn waits(report: &Report) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for rebalance in &report.disruptions {
@@ -276,7 +277,8 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
     labelled(&facts, paint, width)
 }
 
-/// Facts about at most [`LIST`] phases.
+/// Turns the first [`LIST`] sentences about phases into facts. If there are more, a last fact says
+/// how many.
 fn of_phases(label: &'static str, report: &Report, of: fn(&Phase) -> &[String]) -> Vec<Fact> {
     let said = report.phases.iter().flat_map(|phase| of(phase).iter().map(move |s| (phase, s)));
     let shown = said
@@ -288,8 +290,8 @@ fn of_phases(label: &'static str, report: &Report, of: fn(&Phase) -> &[String]) 
     shown.chain(rest).map(|text| Fact::warm(label, text)).collect()
 }
 
-/// The facts with their labels. A label is not repeated on the lines that follow with the same
-/// label.
+/// The lines of the facts, with their labels. Only the first of several lines with the same label
+/// shows it.
 fn labelled(facts: &[Fact], paint: Paint, width: usize) -> String {
     let mut before = "";
     let mut lines = Vec::with_capacity(facts.len());
@@ -441,7 +443,7 @@ fn violations(report: &Report, paint: Paint, width: usize) -> String {
 }
 
 fn violation(violation: &Violation, paint: Paint, width: usize) -> String {
-    // The text around the rule and the group takes 30 columns.
+    // Apart from the names of the rule and the group, the line has at most 30 columns.
     let rest = width.saturating_sub(violation.rule.chars().count() + 30);
     let group = group_name(&violation.group, rest.min(24));
     let rule = paint.bad(&plain(&violation.rule));

@@ -81,8 +81,9 @@ fn the_summary_fits_the_terminal_and_escapes_foreign_text() {
     }
 }
 
-/// A CI server shows only these two formats. Both contain every check that decides the exit status,
-/// and escape text from elsewhere.
+/// A CI server shows the JUnit file and the Markdown summary, but not the other formats. So each of
+/// the two has to contain every check that decides the exit status, and to escape text from
+/// elsewhere.
 #[test]
 fn a_ci_server_gets_all_checks() {
     let xml = junit::render(&judged());
@@ -91,7 +92,8 @@ fn a_ci_server_gets_all_checks() {
     expect("summary.md", &markdown::render(&judged()));
 }
 
-/// These rebalances must not count with a time of 0, which would be the best time.
+/// If the group did not become stable again, the rebalance must not count as one that took 0 ms,
+/// which would be the best time.
 #[test]
 fn rebalances_that_never_settled_have_no_time() {
     let mut report = many_groups();

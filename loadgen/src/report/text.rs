@@ -38,8 +38,8 @@ pub(super) fn members_in_words(run: &Run) -> String {
     Vec::from_iter(members.into_iter().chain(producers)).join(", ")
 }
 
-/// A rate or quantity with three significant digits: `0.0254`, `12.3`, `1,234`. Whole numbers stay
-/// whole.
+/// Formats a rate or a quantity. Numbers below 100 have three significant digits, larger ones no
+/// fraction: `0.0254`, `12.3`, `1,234`. Whole numbers have no fraction, either.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     match value.abs() {
@@ -71,7 +71,7 @@ pub(super) fn millis(value: f64) -> String {
     }
 }
 
-/// Seconds of a phase or run: `8.4 s`, `1 min 05 s`, `2 h 03 min`.
+/// Seconds of a phase or run: `8.4 s`, `65 s`, `2 min 05 s`, `2 h 03 min`.
 pub(super) fn clock(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {

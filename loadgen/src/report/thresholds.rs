@@ -3,8 +3,8 @@
 //!
 //! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit. The units are
 //! `us`, `ms`, `s` or `min` for durations, and `B`, `KiB`, `MiB` or `GiB` for sizes. All other
-//! numbers have no unit. A rule that has nothing to measure counts as broken, because a check of
-//! nothing must not pass.
+//! numbers have no unit. If nothing was measured for a rule, the rule counts as broken: otherwise a
+//! run without any requests would pass.
 
 mod units;
 
@@ -53,7 +53,7 @@ impl Rule {
         self.metric.quantity() == Quantity::Duration
     }
 
-    /// Whether phases have their own figures for this rule.
+    /// Whether the rule can be checked for a single phase: its metric is also measured by phase.
     pub fn is_of_phases(&self) -> bool {
         match &self.metric {
             Metric::RoundTrip(..)
@@ -66,7 +66,8 @@ impl Rule {
         }
     }
 
-    /// Whether the rule concerns requests. Members send these even in a quiet phase.
+    /// Whether the rule is about requests. In a phase without rebalances, it still has something to
+    /// measure, because members also send requests then.
     pub fn is_of_requests(&self) -> bool {
         matches!(self.metric, Metric::RoundTrip(..) | Metric::Rate(_))
     }
@@ -98,7 +99,7 @@ pub fn judge(rules: &[Rule], report: &Report) -> Vec<Threshold> {
     rules.iter().map(|rule| rule.judge(report)).collect()
 }
 
-/// Checks the rules of a phase, for each round of the phase.
+/// Checks the rules of a phase. If the phase is repeated, each of its rounds is checked.
 pub fn judge_phase(name: &str, rules: &[Rule], report: &Report) -> Vec<Threshold> {
     let is_round = |phase: &&Phase| {
         let rest = phase.name.strip_prefix(name);
@@ -170,8 +171,8 @@ fn parse_value(text: &str) -> Result<(f64, Unit), String> {
 #[derive(Clone, PartialEq, Debug)]
 enum Metric {
     RoundTrip(RoundTrip, Statistic),
-    /// The time from the trigger until the group was stable. Infinite if it never was. No value if
-    /// the next trigger came first.
+    /// The time from the trigger of a rebalance until the group was stable. Infinite if it never
+    /// became stable. A rebalance during which the next trigger came has no value.
     Rebalance(Statistic),
     /// The time from the first of several overlapping triggers until the group was stable.
     Disruption(Statistic),
@@ -188,7 +189,7 @@ enum Metric {
 
 type Read = fn(&Report) -> Option<f64>;
 
-/// All figures of the report that are single numbers.
+/// The metrics that are read directly from the report, because they are single numbers there.
 const FIGURES: [(&str, Quantity, Read); 34] = [
     ("unanswered", Quantity::Number, |r| Some(r.unanswered_count() as f64)),
     ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
@@ -310,8 +311,8 @@ impl Metric {
     }
 }
 
-/// The number of answers. Results of earlier versions lack `uncorrected`, and their `latencies`
-/// count only answers.
+/// The number of answers. Result files of earlier versions have no `uncorrected`, but in these
+/// files `latencies` contains only requests with an answer.
 fn answers(report: &Report, name: &str) -> Option<u64> {
     let latency = report.uncorrected.get(name).or_else(|| report.latencies.get(name))?;
     Some(latency.count)
@@ -335,7 +336,8 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// The mean rate, stalls included, from the first step with an answer to the last.
+/// The mean of the rates of all steps from the first with an answer to the last with one. Steps
+/// without answers between them count.
 pub(super) fn rate(report: &Report, name: &str) -> Option<f64> {
     let rates = report.series.points.iter().map(|p| p.rates.get(name).copied().unwrap_or(0.0));
     let rates: Vec<_> = rates.collect();

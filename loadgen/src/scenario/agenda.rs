@@ -13,9 +13,10 @@ use crate::time::Time;
 pub(super) enum Action {
     /// `again` is set if the member returns after a stop.
     Start { member: MemberIndex, again: bool },
-    /// `returns` is how long after the stop the member starts again.
+    /// `returns` is the time from the stop to the next start of the member, if it starts again.
     Stop { member: MemberIndex, how: Stop, returns: Option<Duration> },
-    /// The member gets another plan: from now on if it continues, otherwise from its next start on.
+    /// The member gets another plan. If `continues`, the plan applies at once. Otherwise it applies
+    /// when the member next starts.
     Change { member: MemberIndex, plan: Arc<GroupPlan>, continues: bool },
     /// Announces the cause of a rebalance to the measures.
     Announce { group: GroupIndex, cause: Cause },

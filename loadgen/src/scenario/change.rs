@@ -12,8 +12,8 @@ use super::values::Amount;
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex, Protocol, Subscription};
 use crate::topics::Topics;
 
-/// The new plans of a group's members that are up and have to change, in order: at most as many as
-/// the change is for.
+/// Returns the new plan of each member of the group that is up and whose plan differs from what the
+/// change wants. If there are more of them than the change names, the first ones are returned.
 /// # Errors
 /// The cluster does not know a topic that was created.
 pub(super) fn planned(
@@ -29,7 +29,8 @@ pub(super) fn planned(
         let run = &state.settings.run;
         Some(subscription_to(&state.scenario, &table, run, &state.topics)?)
     };
-    // Members with equal plans before the change get equal plans.
+    // Each pair is a plan before the change and the plan after it. So members that shared a plan
+    // share the new one, too.
     let mut known: Vec<(Arc<GroupPlan>, Arc<GroupPlan>)> = Vec::new();
     let mut planned = Vec::new();
     for member in state.members.up(&state.plan, group) {
@@ -65,7 +66,8 @@ fn subscription_to(
     Ok(subscription(scenario, table, run, &topic_indices(scenario, run, topics)?))
 }
 
-/// The plan after the change: with its protocol and assignor, and the timeouts of that protocol.
+/// The plan after the change of protocol and assignor. The change of topics is applied later. The
+/// timeouts change only if the protocol does.
 fn with_protocol(
     change: &Change,
     table: &Group,
@@ -81,8 +83,8 @@ fn with_protocol(
         _ => &change.assignor,
     };
     after.protocol = if is_classic {
-        // The names were validated for every protocol that members may have at this point of the
-        // scenario.
+        // This cannot fail: the names were validated for every protocol that the members may have
+        // in this phase.
         Protocol::Classic { assignors: classic_assignors(&names.0).unwrap_or_default() }
     } else {
         Protocol::Consumer { assignor: names.0.first().map(|name| name.clone().into()) }

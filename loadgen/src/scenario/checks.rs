@@ -42,8 +42,9 @@ pub(super) fn validate_load(name: &str, load: Option<Load>) -> Result<(), String
     })
 }
 
-/// Whether this may be an assignor of the server. A server can have assignors of its own, so only
-/// the names of client-side assignors are excluded. `range` exists on both sides.
+/// Whether a server may have an assignor with this name. Servers can have assignors of their own,
+/// so any name is allowed that is not one of the classic protocol. `range` is allowed, because both
+/// sides have an assignor with this name.
 pub(super) fn is_of_servers(assignor: &str) -> bool {
     assignor == "range" || classic_assignors(&[assignor.to_owned()]).is_err()
 }

@@ -18,7 +18,8 @@ impl Churning {
         (!groups.is_empty()).then_some(Self { groups, next: now })
     }
 
-    /// Stops members at the times of a Poisson process.
+    /// Stops a random member at each random moment up to `now`. On average, there are `churn.rate`
+    /// moments a second (a Poisson process).
     pub(super) fn advance(&mut self, churn: &Churn, now: Time, until: Time, state: &mut RunState) {
         while self.next <= now && self.next < until {
             stop_random(churn, &self.groups, self.next, state);

@@ -22,7 +22,8 @@ enum Presence {
 #[derive(Debug)]
 pub(super) struct Clients {
     all: Vec<Planned>,
-    /// For each client that ended by itself since the last call, one sentence.
+    /// Sentences on the clients that ended without being asked to, since the failures were last
+    /// taken.
     failures: Vec<String>,
 }
 
@@ -55,7 +56,8 @@ impl Clients {
         Self { all, failures: Vec::new() }
     }
 
-    /// Starts clients. Returns whether there were any to start.
+    /// Orders the start of all clients of these tables that are down. Returns false if none is
+    /// down.
     pub(super) fn start(&mut self, tables: &[String], orders: &mut Vec<ClientOrder>) -> bool {
         let before = orders.len();
         for client in self.named(tables).filter(|client| client.presence == Presence::Down) {
@@ -65,7 +67,8 @@ impl Clients {
         orders.len() > before
     }
 
-    /// Stops clients. Returns whether there were any to stop.
+    /// Orders the end of all clients of these tables that are not down. Returns false if all are
+    /// down.
     pub(super) fn stop(
         &mut self,
         tables: &[String],
@@ -111,7 +114,7 @@ impl Clients {
         self.all.iter().any(|client| client.presence != Presence::Down)
     }
 
-    /// A sentence about a client that has not started or ended as it was asked to.
+    /// If a client was started or asked to end, and has not done so yet, a sentence about it.
     pub(super) fn late(&self) -> Option<String> {
         let sentence = |client: &Planned| match client.presence {
             Presence::Starting => Some(format!("client {} had no callback", client.plan.name)),
@@ -132,7 +135,7 @@ impl Clients {
     }
 }
 
-/// The words of a command, with the names of the run in place of their placeholders.
+/// A command as the scenario has it, but with the names of this run instead of placeholders.
 fn command(words: &[String], name: &str, group: &GroupPlan, topics: &Topics) -> Vec<String> {
     let known = group.subscription.topics().iter().filter_map(|index| topics.get(*index));
     let topics = Vec::from_iter(known.map(|topic| &*topic.name)).join(",");

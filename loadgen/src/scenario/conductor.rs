@@ -1,9 +1,10 @@
-//! Conducts a run: takes its status, and returns orders. It has no I/O, clock or randomness of its
-//! own, so that a test can run a scenario in virtual time.
+//! Conducts a run: gets the status of the run, and returns orders. It has no I/O and no clock, and
+//! takes random numbers only from the seed, so a test can run a scenario in virtual time.
 //!
 //! [`Conductor::tick`] is called many times a second. It first orders the creation of the
-//! scenario's topics, and then plays one phase after the other. At the end, after
-//! [`Conductor::stop`], or when the time is over, it winds down until [`Conductor::is_over`].
+//! scenario's topics, and then plays one phase after the other. After the last phase, after
+//! [`Conductor::stop`], or when the time is over, it winds down. Then [`Conductor::is_over`]
+//! returns true.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,13 +101,13 @@ impl Conductor {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Whether the phases have begun and the wind-down has not.
+    /// Whether the run plays the phases: it no longer prepares, and does not wind down yet.
     pub fn is_playing(&self) -> bool {
         matches!(self.stage, Stage::Playing { .. })
     }
 
-    /// Whether the phase waits for a restart of the coordinator, which then need not answer for a
-    /// while.
+    /// Whether the phase waits for a restart of the coordinator. If so, it is normal that the
+    /// coordinator does not answer for a while.
     pub fn awaits_restart(&self) -> bool {
         matches!(&self.stage, Stage::Playing { running, .. } if running.table.coordinator_restart)
     }
@@ -126,12 +127,13 @@ impl Conductor {
         format!("{PREFIX}{}-", self.settings.run)
     }
 
-    /// The phases that have ended, and the wind-down if it had a problem or a warning.
+    /// The phases that have ended. They include the wind-down only if it had a problem or a
+    /// warning.
     pub fn phases(&self) -> &[model::Phase] {
         &self.phases
     }
 
-    /// The plan of the run. `None` before the topics are created.
+    /// The plan of the run. `None` before the topics are created, and after the run.
     pub fn plan(&self) -> Option<&RunPlan> {
         match &self.stage {
             Stage::Playing { state, .. } | Stage::Ending { state, .. } => Some(&state.plan),
@@ -139,7 +141,7 @@ impl Conductor {
         }
     }
 
-    /// The current topics. `None` before there is a plan.
+    /// The current topics. `None` while there is no plan.
     pub fn topics(&self) -> Option<&Topics> {
         match &self.stage {
             Stage::Playing { state, .. } | Stage::Ending { state, .. } => Some(&state.topics),
@@ -195,7 +197,8 @@ impl Conductor {
         };
         match made {
             Ok(mut state) => {
-                // Members may find a coordinator later, because they repeat their lookups.
+                // The wait for a coordinator may have failed. The run begins nevertheless, because
+                // members repeat their lookups.
                 orders.notes.extend(failures);
                 orders.commands.push(Command::Topics(state.topics.clone()));
                 let first = self.scenario.phases[0].clone();
@@ -248,7 +251,8 @@ impl Conductor {
         });
         let next = self.next(number, round).filter(|_| !out_of_time && !self.interrupted);
         let Some((number, round)) = next else {
-            // A scenario that repeats without limit ends by its duration, as intended.
+            // If the scenario repeats without limit, it is not interrupted when its duration is
+            // over.
             let through = ended.is_some() && self.next(number, round).is_none();
             self.interrupted |= !through && !self.repeats_for_ever();
             let wind_down = WindDown::begin(now, &mut state);
@@ -273,7 +277,7 @@ impl Conductor {
         self.scenario.repeat.as_ref().is_some_and(|repeat| repeat.times.is_none())
     }
 
-    /// The index and the round of the phase after this one.
+    /// The index of the phase that follows this one, and its round.
     fn next(&self, number: usize, round: u32) -> Option<(usize, u32)> {
         if number + 1 < self.scenario.phases.len() {
             return Some((number + 1, round));

@@ -1,5 +1,6 @@
-//! A dry run of a scenario's phases that tracks only how many members can be up. It finds actions
-//! that can never have a member to act on. A real run would only warn of this mistake.
+//! Plays the phases of a scenario without a cluster, and tracks only how many members can be up. So
+//! it finds actions that will never have any members to act on. A real run would only warn of this
+//! mistake.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub(super) fn validate(scenario: &Scenario) -> Result<(), String> {
     let mut run = DryRun { scenario, up: BTreeMap::new(), seen: BTreeMap::new() };
     let repeat = scenario.repeat.as_ref();
     let from = repeat.and_then(|repeat| phases.iter().position(|phase| phase.name == repeat.from));
-    // An action without members in the second round has none in any later round.
+    // Two rounds are enough: an action that has no members in the second has none later, either.
     for first in [Some(0), from].into_iter().flatten() {
         for (at, phase) in phases.iter().enumerate().skip(first) {
             run.play(at, phase);
@@ -43,10 +44,11 @@ fn means(groups: &Words, group: &Group) -> bool {
 
 struct DryRun<'a> {
     scenario: &'a Scenario,
-    /// For each group table, the maximum number of members that are up. Absent before the first
-    /// action that starts or stops its members.
+    /// The highest number of members that can be up, by group table. A table is missing until the
+    /// first action that starts or stops its members.
     up: BTreeMap<&'a str, u32>,
-    /// For each action, by phase number and name, whether it has members in any round.
+    /// For each action, whether it has had members to act on in some round. The key is the index of
+    /// the phase and the name of the action.
     seen: BTreeMap<(usize, &'static str), bool>,
 }
 
@@ -101,8 +103,8 @@ impl<'a> DryRun<'a> {
         });
     }
 
-    /// Members that return count as up. Closed members count as up, too: `close` stops only static
-    /// members, and the dry run does not know how many of the members that are up are static.
+    /// Members that will return still count as up. Members that `close` stops do, too: it stops
+    /// only static members, and the dry run does not know how many of those that are up are static.
     fn stop(&mut self, what: &str, stopping: &Stopping) {
         if stopping.return_after.is_none() && what != "close" {
             self.change(&stopping.groups, |group, up| {

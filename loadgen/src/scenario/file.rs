@@ -96,7 +96,8 @@ pub struct Group {
     /// The group is left out, with a note, if the cluster lacks an API that its protocol needs.
     #[serde(default)]
     pub optional: bool,
-    /// Classic: names of assignors, the preferred one first. Consumer: one assignor of the server.
+    /// In a classic group, the names of its assignors, the preferred one first. In a consumer
+    /// group, one assignor of the server.
     #[serde(default)]
     pub assignor: Words,
     /// Names of topic tables. If left out, all of them.
@@ -111,8 +112,8 @@ pub struct Group {
     /// The racks, which are assigned to the members in turn.
     #[serde(default)]
     pub racks: Words,
-    /// For consumer and streams groups the server decides this value and `heartbeat_interval`. If
-    /// it does not report its session timeout, the checks use this one.
+    /// The session timeout. For consumer and streams groups the server chooses it, and
+    /// `heartbeat_interval`. If it does not report its session timeout, the checks assume this one.
     #[serde(default = "forty_five_seconds")]
     pub session_timeout: Span,
     #[serde(default = "three_seconds")]
@@ -171,7 +172,7 @@ pub struct Phase {
     pub leave: Option<Stopping>,
     pub close: Option<Stopping>,
     pub crash: Option<Stopping>,
-    /// In each of these streams groups a member requests the end of all members.
+    /// In each of these streams groups, one member requests that all members of the group end.
     pub shut_down: Option<Of>,
     pub roll: Option<Roll>,
     pub change: Option<Change>,
@@ -182,7 +183,8 @@ pub struct Phase {
     pub delete_groups: Option<Of>,
     pub start_clients: Option<OfClients>,
     pub stop_clients: Option<StopClients>,
-    /// Waits until connections break, and until all members get answers again.
+    /// Waits for a restart of the coordinator: until connections break, and then until all members
+    /// get answers again.
     #[serde(default)]
     pub coordinator_restart: bool,
     /// A fixed length. Without it and without `until` the phase ends when all actions are done.
@@ -271,7 +273,8 @@ pub struct Roll {
     /// The time between the stop and the start of a member.
     #[serde(default = "one_second")]
     pub down: Span,
-    /// The interval of batches. If left out, a batch waits until the group is stable again.
+    /// The time from one batch of `at_once` members to the next. If left out, the next batch waits
+    /// until the group is stable again.
     pub every: Option<Span>,
 }
 
@@ -310,7 +313,7 @@ impl Default for Hows {
     }
 }
 
-/// Sets the loads of these groups from now on. Loads that are not named end.
+/// Sets the loads of `groups` from this phase on. A load that is left out here ends.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Work {
@@ -341,7 +344,8 @@ pub struct AddPartitions {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Repeat {
     pub from: String,
-    /// How often these phases run in total. If left out, they repeat until the duration is over.
+    /// How often the repeated phases run in total. If left out, they run until the run's duration
+    /// is over.
     pub times: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! The gap of a coordinator's restart. It begins with the first connection that breaks, and ends
-//! when all members that lost their connections have been answered again or have ended.
+//! The gap in service when a coordinator restarts. It begins when the first connection breaks. It
+//! ends when every member that lost its connection has been answered again or has ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::time::Time;
 #[derive(Default, Debug)]
 pub(super) struct Gap {
     began: Option<Time>,
-    /// When the last of these members was answered, or ended.
+    /// The last time at which a member that had lost its connection was answered again or ended.
     ended: Time,
     groups: BTreeSet<GroupIndex>,
     without_answer: BTreeSet<MemberIndex>,

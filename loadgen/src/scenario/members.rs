@@ -14,8 +14,8 @@ use crate::event::{Event, EventKind, Stop};
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex, MemberPlan, TopicIndex, Workload};
 use crate::time::Time;
 
-/// How early commands are sent before they are due. More than the time between two ticks, so that
-/// members start on time. Short enough that planned actions can still be cancelled.
+/// A command is sent to the member's core this long before its time. Ticks are closer together
+/// than this, so members start on time. Actions that are due later can still be cancelled.
 const AHEAD: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ enum Presence {
     /// The member will start shortly.
     Due,
     Up,
-    /// The member will be stopped shortly, or is about to end.
+    /// The stop of the member is planned or under way.
     Going,
     /// The member can't continue, and will not start again.
     Failed,
@@ -37,7 +37,7 @@ pub(super) struct Members {
     alive: Vec<u32>,
     begun: Vec<bool>,
     workloads: Vec<Workload>,
-    /// How long members that are about to stop will stay away.
+    /// For each member that was sent a stop and will return: the time from its stop to its start.
     returns: BTreeMap<MemberIndex, Duration>,
     going: u32,
     agenda: Agenda,
@@ -164,7 +164,7 @@ impl Members {
         plans.flat_map(|plan| plan.subscription.topics().iter().copied()).collect()
     }
 
-    /// Announces the cause of a rebalance to the measures, when it happens.
+    /// Plans an announcement: at the time `at` the measures learn why the group rebalances.
     pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
         self.agenda.put(at, Action::Announce { group, cause });
     }

@@ -73,8 +73,9 @@ pub fn of_text(name: &str, text: &str, limits: &Limits) -> Result<Named, Problem
     Ok(Named { name: name.to_owned(), scenario })
 }
 
-/// The API that the cluster must offer for each protocol of a group: the protocol, the API of the
-/// first request, the name of the API in messages, and the option that chooses another protocol.
+/// For each protocol of a group, the API that the cluster must offer. An element has the protocol,
+/// the API of its first request, this API's name in error messages, and the option that chooses
+/// another protocol.
 const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
     (
         file::Protocol::Streams,
@@ -98,9 +99,9 @@ const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
 ];
 
 impl Named {
-    /// Fits the scenario to the cluster: leaves out optional groups whose protocol the cluster
-    /// lacks, and chooses transaction versions. Returns a sentence on each protocol that was left
-    /// out.
+    /// Adapts the scenario to the cluster: removes optional groups whose protocol the cluster does
+    /// not offer, and chooses transaction versions. Returns one sentence for each protocol whose
+    /// groups were removed.
     pub fn fit(&mut self, versions: &Versions) -> Result<Vec<String>, Problem> {
         let mut notes = Vec::new();
         for (protocol, api, offer, instead) in NEEDS {
@@ -154,8 +155,9 @@ impl Named {
         Ok(())
     }
 
-    /// Replaces the timeouts of consumer groups and streams groups by those that the cluster
-    /// reported. Returns sentences about values that differ or are not reported.
+    /// Gives consumer groups and streams groups the timeouts that the cluster reported, unless the
+    /// group's table sets them as configs. Returns a sentence if the cluster reported no session
+    /// timeout, or another one than the scenario assumed.
     pub fn adopt_times(&mut self, cluster: &Cluster) -> Vec<String> {
         let kinds = [
             (file::Protocol::Consumer, cluster.consumer_times),
@@ -243,7 +245,7 @@ fn text_of(source: &str) -> Result<(String, String), Problem> {
     Ok((stem.to_string_lossy().into_owned(), text))
 }
 
-/// Parses the text, first without overrides, so that an error can name its line and column.
+/// Parses the text without the overrides first: an error in it can name its line and column.
 fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Scenario, Problem> {
     let written: Scenario = toml::from_str(text).map_err(|error| at_line(name, text, &error))?;
     if overrides.is_empty() {

@@ -8,7 +8,8 @@ use super::checks::is_of_servers;
 /// Overrides. A field that is `None` or empty leaves the file as it is.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Overrides {
-    /// The number of members of each group. Groups without membership keep their one client.
+    /// The number of members of each group. Groups with `protocol = "manual"` are left as they are:
+    /// they have one client.
     pub members: Option<u32>,
     /// The number of groups of each group table.
     pub groups: Option<u32>,
@@ -18,9 +19,10 @@ pub struct Overrides {
     pub partitions: Option<u32>,
     /// The number of topics of each topic table.
     pub topics: Option<u32>,
-    /// `classic` or `consumer`, for each group with members.
+    /// The protocol of each group with members: `classic`, `consumer` or `streams`.
     pub protocol: Option<String>,
-    /// The assignors of each group with members, the preferred one first.
+    /// The assignors of each group, the preferred one first. A group without members, or whose
+    /// protocol supports none of them, keeps its own.
     pub assignor: Vec<String>,
     /// The rate of each load, in requests per second.
     pub rate: Option<f64>,
@@ -59,8 +61,8 @@ impl Overrides {
         self.set.iter().try_for_each(|setting| set(file, setting))
     }
 
-    /// The assignors that the group's protocol supports. A group with another protocol keeps its
-    /// own.
+    /// The assignors of the command line that the group's protocol supports. If it supports none,
+    /// the group keeps its own assignors.
     fn known_to(&self, group: &Table) -> Vec<String> {
         let is_consumer = group.get("protocol").and_then(Value::as_str) == Some("consumer");
         let known = |name: &&String| {

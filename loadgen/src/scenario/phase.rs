@@ -1,4 +1,5 @@
-//! A running phase: the actions at its beginning and over time, and the decision that it is over.
+//! A running phase. It begins its actions, continues them at every tick, and decides when it is
+//! over.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,12 +29,13 @@ pub(super) struct Running {
     gap: Option<Gap>,
     /// Groups that are deleted once their members have left.
     deleting: Vec<GroupIndex>,
-    /// Groups in which all members have to end.
+    /// Groups that were shut down. The phase waits until all their members have ended.
     ending: Vec<GroupIndex>,
-    /// When this phase was last busy. Groups count as stable from then at the earliest.
+    /// The last tick at which actions of this phase were unfinished. The time for which a group has
+    /// been stable counts from this tick, or from a later time.
     last_news: Time,
-    /// The time when the last planned action of the phase is due. The phase's limit counts from
-    /// then.
+    /// The phase's limit counts from this time: the end of `lasts`, the time of the last planned
+    /// action, or the start of the last batch of a rolling action, whichever is the latest.
     planned: Time,
     /// A sentence on each action that had no members to act on.
     warnings: Vec<String>,
@@ -110,7 +112,7 @@ impl Running {
         }
     }
 
-    /// Makes one member of each group request the end of all its members.
+    /// In each group, one member asks the coordinator to shut down the whole group.
     fn begin_shut_down(&mut self, of: &Of, now: Time, state: &mut RunState) {
         self.ending = state.plan.groups_named(&of.groups.0);
         let mut some = false;
@@ -296,8 +298,8 @@ impl Running {
         }
     }
 
-    /// Whether actions are unfinished. The phase waits for them whatever its other conditions are,
-    /// up to its limit.
+    /// Whether actions are unfinished. If so, the phase continues up to its limit, even if its
+    /// conditions (`lasts`, `until`) are fulfilled.
     fn is_busy(&self, state: &RunState) -> bool {
         state.members.is_moving()
             || state.tasks.are_left()
@@ -317,7 +319,7 @@ impl Running {
         }
     }
 
-    /// Groups with members that have not been stable for long enough.
+    /// The groups that have live members, but have not been stable for long enough.
     fn unstable(&self, now: Time, status: &Status<'_>, state: &RunState) -> Vec<GroupIndex> {
         let groups = state.plan.groups().map(|group| group.index);
         let is_stable = |group| {

@@ -4,7 +4,8 @@ use super::checks::{bounded, require, validate_load as validate_any};
 use super::file::{Load, Producer};
 use super::values::{Amount, Span};
 
-/// `max.message.bytes` of brokers, minus the parts of a batch that are not values of records.
+/// The maximum size of a batch's records: the default of `max.message.bytes`, rounded down. The
+/// rest is more than enough for the header of the batch.
 const BATCH_BYTES: u64 = 1_000_000;
 /// The maximum overhead of a record in bytes: lengths, and deltas of time and offset.
 const RECORD_BYTES: u64 = 32;

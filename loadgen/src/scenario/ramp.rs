@@ -70,7 +70,8 @@ impl Ramp {
     }
 }
 
-/// The load in between. A closed loop has no rate, so a ramp from a closed loop begins at zero.
+/// The load at this share of the way from one load to the other. A closed loop has no rate, so a
+/// ramp from a closed loop begins at zero.
 fn between(from: Option<Load>, to: Option<Load>, share: f64) -> Option<Load> {
     let to = to?;
     let first = from.and_then(|load| load.rate).unwrap_or(0.0);

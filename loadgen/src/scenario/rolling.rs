@@ -65,7 +65,7 @@ impl Rolling {
         }
     }
 
-    /// Begins the next batch if it is due. Returns whether one began.
+    /// Begins the next batch if it is due. Returns whether a batch began.
     pub(super) fn advance(
         &mut self,
         settle: Duration,

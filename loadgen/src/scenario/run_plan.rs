@@ -46,8 +46,8 @@ struct PlannedGroup {
     /// The number of members in a process.
     threads: u32,
     workload: Workload,
-    /// The timeouts of consumer groups. Set if a phase moves members from one protocol to the
-    /// other.
+    /// The timeouts of members with the consumer protocol. `None` if no phase moves members of the
+    /// group between the classic and the consumer protocol.
     migrates: Option<GroupTimes>,
 }
 
@@ -86,7 +86,7 @@ impl RunPlan {
         &self.groups[group.0 as usize].plan
     }
 
-    /// Whether the group has members. A client without membership is not one.
+    /// Whether the group has members. A client without membership is no member.
     pub fn has_members(&self, group: GroupIndex) -> bool {
         self.group(group).protocol.has_members()
     }
@@ -111,8 +111,8 @@ impl RunPlan {
         }
     }
 
-    /// The group as the checks and the measures see it. If members have both protocols, the shorter
-    /// of the two sessions counts.
+    /// The description of a group for the checks and the measures. If members change their protocol
+    /// during the run, it has the shorter session timeout of the two protocols.
     pub fn described(&self, group: GroupIndex, topics: &Topics) -> history::Group {
         let planned = &self.groups[group.0 as usize];
         let mut described = history::Group::of(&planned.plan, topics);
@@ -195,8 +195,7 @@ impl RunPlan {
         topics.map(|topic| topic.name.clone().into()).collect()
     }
 
-    /// Orders the members so that the threads of each process are adjacent, at the place of the
-    /// process's first thread.
+    /// Makes the threads of each process adjacent: moves them to the first of them in `members`.
     pub fn gather_processes(&self, group: GroupIndex, members: &mut [MemberIndex]) {
         let group = &self.groups[group.0 as usize];
         let process = |member: MemberIndex| (member.0 - group.members.start) / group.threads;
@@ -419,7 +418,7 @@ fn protocol(
     })
 }
 
-/// The topics that readers, members that consume, or share groups read.
+/// The topics whose records are read by readers, by share groups, or by the load `fetch`.
 fn topics_read(scenario: &Scenario, run: &str, by_table: &TopicsByTable<'_>) -> Vec<TopicIndex> {
     let consume = |phase: &Phase| phase.work.as_ref().is_some_and(|work| work.fetch.is_some());
     let later = scenario.phases.iter().any(consume);

@@ -26,7 +26,8 @@ pub(super) struct RunState {
     pub(super) tasks: Tasks,
     pub(super) random: fastrand::Rng,
     pub(super) orders: Orders,
-    /// The number of partitions that a group consumes, for groups where it changed.
+    /// The current number of partitions that a group consumes. Groups whose number has never
+    /// changed may be absent.
     pub(super) consumed: BTreeMap<GroupIndex, u32>,
     /// Groups that the scenario deleted.
     deleted: BTreeSet<GroupIndex>,
@@ -62,9 +63,9 @@ impl RunState {
         }
     }
 
-    /// Reads the committed offsets of a group for the checks, or the start offsets of a share
-    /// group. The checks do not know the commits of producers, and members of streams groups commit
-    /// nothing.
+    /// Reads what the checks compare: the committed offsets of a group, or the start offsets of a
+    /// share group. Nothing is read for producers, whose commits the checks do not know, and for
+    /// streams groups, whose members commit nothing.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
         let reads = match self.plan.group(group).protocol {
             Protocol::Classic { .. }
@@ -136,7 +137,7 @@ impl RunState {
         orders.notes.append(&mut self.orders.notes);
     }
 
-    /// The groups that have subscribed to one of these topics at any time.
+    /// The groups with a member that was subscribed to one of these topics at some time of the run.
     pub(super) fn subscribed(&self, topics: &[(Arc<str>, u32)]) -> Vec<GroupIndex> {
         let named = topics.iter().filter_map(|(name, _)| self.topics.named(name));
         let topics: BTreeSet<_> = named.collect();
@@ -148,8 +149,8 @@ impl RunState {
         groups.filter(wants).collect()
     }
 
-    /// Reports the number of partitions that a group consumes, whenever it changes. It changes
-    /// while members change their subscriptions one by one.
+    /// Reports each change of the number of partitions that a group consumes. The number changes
+    /// several times, because members change their subscriptions one after the other.
     pub(super) fn recount_partitions(&mut self, now: Time) {
         for group in Vec::from_iter(self.members.changes().groups()) {
             let topics = Vec::from_iter(self.members.topics(&self.plan, group));

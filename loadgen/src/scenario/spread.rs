@@ -55,9 +55,9 @@ struct Share {
     members: Vec<MemberIndex>,
 }
 
-/// Spreads an action over the time at equal intervals. The members of each group are spread over
-/// the whole time, and the cause is announced with the first member of each group. Returns whether
-/// there are any members.
+/// Plans an action on all members of `shares`, at equal intervals within the time `over`. The
+/// groups take turns, so each has its members spread over the whole time. The cause is announced
+/// when the action reaches the first member of a group. Returns whether there are any members.
 fn spread(
     shares: Vec<Share>,
     now: Time,

@@ -1,5 +1,5 @@
-//! The topologies of streams groups: their validation, and their task counts. The coordinator
-//! computes these counts in the same way.
+//! The topologies of streams groups: their validation, and the number of tasks of each
+//! subtopology, computed as the coordinator computes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,8 +61,8 @@ pub(super) fn validate(group: &Group, topics: &[Topic]) -> Result<(), String> {
     counted(&tables(group, topics), counts).map(|_| ())
 }
 
-/// The application of a group. `topics` returns the topics of a topic table, with their partition
-/// counts.
+/// The plan of a group's streams application. `topics` takes the name of a topic table. It returns
+/// the topics of the table and their partition counts.
 pub(super) fn plan(
     group: &Group,
     id: &str,

@@ -19,12 +19,12 @@ const TOPICS: u64 = 10_000;
 const PARTITIONS: u64 = 1_000_000;
 const GROUPS: u64 = 100_000;
 const MEMBERS: u64 = 1_000_000;
-/// The number of real clients, each of which is a process.
+/// The maximum number of real clients, each of which is a process.
 const CLIENTS: u64 = 100;
-/// The size in bytes of a fetch answer, which is kept in memory.
+/// The maximum size in bytes of a fetch answer, which is kept in memory.
 const FETCH_BYTES: u32 = 16 << 20;
-/// The length of a name in a scenario. Kafka allows 249 bytes in the name of a topic, and the
-/// prefix and a number need some of them.
+/// The maximum length of a name in a scenario. Kafka allows 249 bytes in the name of a topic, and
+/// the prefix and a number need some of them.
 const NAME: usize = 100;
 
 pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), String> {
@@ -196,7 +196,8 @@ fn validate_fetch(fetch: &Fetch) -> Result<(), String> {
     validate_load("fetch", Some(fetch.load()))
 }
 
-/// Checks that the members have partitions to consume, and a position to begin at.
+/// Checks that the members can consume records: they are in a classic or a consumer group, and
+/// begin at the committed offsets.
 fn consumes(group: &Group) -> Result<(), String> {
     require(matches!(group.protocol, Protocol::Classic | Protocol::Consumer), || {
         format!(
@@ -339,7 +340,8 @@ fn enough(group: &Group, members: Amount, what: &str) -> Result<(), String> {
     })
 }
 
-/// Checks that members can close: only static members can return to their place in the group.
+/// Checks that the group has static members. Others can't `close`: only static members keep their
+/// place in the group while they are away.
 fn closes(group: &Group, what: &str) -> Result<(), String> {
     require(group.static_members.is_some_and(|amount| amount.of(group.members) > 0), || {
         format!("{what} is for static members, and group {} has none (static)", group.name)

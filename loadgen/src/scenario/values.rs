@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// A number of a group's members: a count, or a share of all members such as `"10%"`.
+/// A number of members, partitions or transactions: a count, or a share of all such as `"10%"`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Amount {
     Count(u32),

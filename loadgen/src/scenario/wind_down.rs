@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// How long to wait for members to leave.
 const LEAVING: Duration = Duration::from_secs(30);
-/// The number of topics in a request to delete.
+/// The maximum number of topics in a request that deletes topics.
 const TOPICS_AT_ONCE: usize = 500;
 
 pub(super) struct WindDown {

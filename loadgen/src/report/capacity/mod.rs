@@ -48,7 +48,7 @@ pub enum By {
 #[serde(rename_all = "kebab-case", tag = "why", content = "sentence")]
 pub enum End {
     Found,
-    /// The largest size that the user allowed held.
+    /// Even the largest allowed size (`--to`) held.
     AllHeld,
     /// The load machine is the limit.
     Machine(String),
@@ -72,7 +72,8 @@ pub struct Step {
     /// Set with `--server-pid`.
     pub server: Option<Used>,
     pub load: Used,
-    /// How late the timers of the load machine were (p99).
+    /// The 99th percentile of the delay with which timers of the load machine fired, in
+    /// milliseconds.
     pub lateness: f64,
 }
 
@@ -117,7 +118,7 @@ impl Step {
 }
 
 impl Capacity {
-    /// The answer of the search, as a sentence.
+    /// The result of the search, as a sentence.
     pub fn sentence(&self) -> String {
         let by = self.by.name();
         let holds = match self.holds {

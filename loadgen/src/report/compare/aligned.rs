@@ -1,5 +1,5 @@
-//! Aligns the phases of several runs. A phase has the same place and length in all of them,
-//! although it took different times.
+//! Aligns the phases of several runs for charts: there, a phase begins at the same time in all runs
+//! and is equally long, even if it took longer in some.
 
 use super::{Figure, Kind, Question, Runs};
 use std::collections::BTreeMap;
@@ -33,7 +33,8 @@ impl Phases {
         phases
     }
 
-    /// Adds the phases of a run. A new phase gets its place after the phase before it.
+    /// Adds the phases of a run. A phase whose name is new is inserted after the run's previous
+    /// phase.
     fn add(&mut self, report: &Report) {
         let mut next = 0;
         for Phase { name, .. } in &report.phases {
@@ -62,7 +63,7 @@ impl Phases {
         sentences.collect()
     }
 
-    /// The length of each phase, and its slowest requests and rebalances.
+    /// The length of each of the first [`PHASES`] phases, and the p99 of its [`STEADY`] requests.
     pub(super) fn figures(&self, runs: &Runs) -> Vec<Figure> {
         let figures = self.names.iter().take(PHASES).flat_map(|name| {
             let duration = |report: &Report| phase(report, name).map(|p| (p.ended - p.began) * 1e3);
@@ -78,8 +79,8 @@ impl Phases {
         figures.collect()
     }
 
-    /// The runs, as if each phase had begun at the same time in all of them and taken as long as in
-    /// the slowest run. `None` if they have no common order.
+    /// Copies of the runs for charts. In all of them, each phase begins at the same time, and is as
+    /// long as in the slowest run. `None` if the runs do not have their phases in the same order.
     pub(in crate::report) fn aligned(&self, runs: &Runs) -> Option<Vec<(String, Report)>> {
         if !self.in_order || self.names.is_empty() {
             return None;
@@ -122,9 +123,9 @@ fn latency(phase: &Phase, of: RoundTrip) -> Option<&Latency> {
     phase.latencies.get(of.name()).filter(|latency| latency.count > 0)
 }
 
-/// A copy of a run in which each phase begins at the time of its slot. If a phase ended earlier
-/// than in other runs, members and partitions keep their last values until the next phase; other
-/// figures have no values there.
+/// A copy of a run in which each phase begins at the time of its slot. If the run's phase was
+/// shorter than the slot, the numbers of members and partitions stay the same until the next phase.
+/// All other figures have no values in this gap.
 fn moved(report: &Report, slots: &[Slot]) -> Report {
     let mut moved = report.clone();
     let slot_of = |phase: &Phase| slots.iter().find(|slot| slot.name == phase.name);
@@ -137,8 +138,8 @@ fn moved(report: &Report, slots: &[Slot]) -> Report {
         within.or(places.last()).map_or(at, |(phase, slot)| at - phase.began + slot.from)
     };
     moved.series.points.iter_mut().for_each(|point| point.at = place(point.at));
-    // A step that begins with a phase belongs to this phase. A step that ends when the phase begins
-    // belongs to the phase before.
+    // At the time at which a phase begins, a rebalance belongs to this phase, but the last step of
+    // the series to the phase before it.
     let after = |at: f64| place(at + INSTANT) - INSTANT;
     let begun = moved.rebalances.iter_mut().chain(&mut moved.disruptions);
     begun.for_each(|rebalance| rebalance.began = after(rebalance.began));

@@ -12,8 +12,8 @@ const CLASSIC: &str = "classic";
 const SESSION: &str = "group.consumer.session.timeout.ms";
 /// How soon members learn of a rebalance.
 const HEARTBEAT: &str = "group.consumer.heartbeat.interval.ms";
-/// Stands for the configs of classic groups, and of consumer groups whose brokers do not report
-/// them.
+/// Stands for the session timeouts of the groups, if they differ. Classic members set them, and
+/// some brokers do not report those of consumer groups as a config.
 const OF_GROUPS: &str = "the groups' configuration";
 
 impl Runs {
@@ -42,8 +42,8 @@ impl Runs {
         }
     }
 
-    /// Whether the delay of a classic group's formation affects the figure. If a run has other
-    /// groups, too, only figures that name a classic group count.
+    /// Whether the figure includes the delay with which classic groups form. If a run also has
+    /// groups of other kinds, only the figures that name a classic group include it.
     fn is_of_classic_formation(&self, figure: &str) -> bool {
         if figure.starts_with("join ") || figure.starts_with("sync ") {
             return true;

@@ -23,7 +23,8 @@ pub(super) fn render(found: &Capacity) -> String {
     page(&format!("Capacity of {}", found.bootstrap), &body)
 }
 
-/// For each size the last try, which decided. The table shows all tries.
+/// For each size, the last step with this size, because it decided whether the size held. The table
+/// shows all steps.
 fn last_tries<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     let sizes = steps.chunk_by(|one, other| one.size == other.size);
     sizes.filter_map(|tries| tries.last().copied()).collect()

@@ -24,7 +24,7 @@ const STATES: [(&str, &str); 8] = [
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 
-/// Requests of producers, and of readers.
+/// The round trips of producers and readers.
 pub(super) const OF_PRODUCERS: [RoundTrip; 11] = [
     RoundTrip::Transaction,
     RoundTrip::Visible,
@@ -39,7 +39,7 @@ pub(super) const OF_PRODUCERS: [RoundTrip; 11] = [
     RoundTrip::ListOffsets,
 ];
 
-/// The times of records in share groups, and the requests that deliver them.
+/// The times of records that members get, and the requests of share groups.
 pub(super) const OF_SHARES: [RoundTrip; 8] = [
     RoundTrip::Delivery,
     RoundTrip::ShareFetch,
@@ -51,7 +51,8 @@ pub(super) const OF_SHARES: [RoundTrip; 8] = [
     RoundTrip::RedeliveryExpiry,
 ];
 
-/// The smoothing time in seconds. The CPU time of a process is read about once a second.
+/// The CPU use of a process is shown as its mean over this time in seconds. It is read only about
+/// once a second.
 const SMOOTHED: f64 = 2.0;
 
 /// How to read the percentiles of round trips.
@@ -59,8 +60,8 @@ pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answe
      99 % and 5 ms says that 99 of 100 took at most 5 ms. Lower and flatter is better; the right \
      end is the slowest of all.";
 
-/// The states of members, with axes up to `end` seconds and `members`, so that several charts can
-/// have equal axes.
+/// A chart of the states of members. The axes reach at least to `end` seconds and to `members`, so
+/// that the charts of several runs can have equal axes.
 pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot {
     let points = thinned(&report.series.points);
     let seen = |state: &str| points.iter().any(|p| p.members.get(state).is_some_and(|n| *n > 0));
@@ -90,7 +91,8 @@ pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot 
     }
 }
 
-/// Partitions without an owner: an area for one run, lines for several.
+/// A chart of the partitions without an owner. It fills the area below the line of a single run,
+/// and has one line for each of several runs.
 pub(super) fn unowned(runs: &[(String, &Report)]) -> Plot {
     let explanation = match runs {
         [(_, report)] => format!(
@@ -116,7 +118,7 @@ pub(super) fn unowned(runs: &[(String, &Report)]) -> Plot {
     }
 }
 
-/// One figure of each run over time, with shared axes.
+/// A chart of one figure over time, with a line for each run.
 pub(super) fn lines_over_time(
     runs: &[(String, &Report)],
     figure: impl Fn(&Point) -> Option<f64>,
@@ -148,7 +150,7 @@ pub(super) fn lines_over_time(
     }
 }
 
-/// The style class of a run among several.
+/// The style class, and so the colour, of a run in a chart of several runs.
 pub(super) fn run_class(index: usize) -> String {
     format!("line-{}", index % 10 + 1)
 }
@@ -162,7 +164,7 @@ fn moments(runs: &[(String, &Report)]) -> Vec<f64> {
     at
 }
 
-/// Whether the run had members in the step, even if all were down.
+/// Whether the run had members in this step. Members that are down count.
 fn has_values(point: &&Point) -> bool {
     !point.members.is_empty()
 }
@@ -242,8 +244,8 @@ fn share(latency: &Latency, value: f64) -> f64 {
     }
 }
 
-/// Up to four charts: requests of a stable group, in a rebalance, and of producers, and the records
-/// of share groups.
+/// Up to four charts: the requests of a stable group, those of a rebalance, those of producers, and
+/// the records of share groups.
 pub(super) fn latencies(report: &Report) -> String {
     let of = |kinds: &[RoundTrip]| {
         let chosen = kinds.iter().copied();
@@ -299,8 +301,8 @@ pub(super) fn percentiles(
     }
 }
 
-/// The percentiles 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., up to the last that `count`
-/// values determine, and 100.
+/// The percentiles for the points of a line: 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., 100.
+/// Those before 100 are left out if `count` values are too few to determine them.
 fn percentile_steps(count: u64) -> Vec<f64> {
     let last = 100.0 - 100.0 / count.max(1) as f64;
     let steps = (0..6).flat_map(|nine| {
@@ -311,8 +313,8 @@ fn percentile_steps(count: u64) -> Vec<f64> {
     rounded.take_while(|percentile| *percentile <= last).chain([100.0]).collect()
 }
 
-/// The value at a percentile, interpolated between the known percentiles. It is the maximum at and
-/// beyond the last percentile that the number of values determines, which is 99 for 100 values.
+/// The value at a percentile, interpolated between the known percentiles. With few values, high
+/// percentiles are undetermined: for 100 values, all from 99 on. Their value is the maximum.
 fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     if latency.count == 0 {
         return None;

@@ -15,7 +15,7 @@ use crate::report::model::{Latency, Report};
 use crate::report::rebalances::distribution;
 use crate::report::text::{counted, number};
 
-/// A ratio closer to 1 than this may be noise, and gets no colour.
+/// A ratio between this and its inverse may be noise, and gets no colour.
 const TELLING: f64 = 1.1;
 
 const REBALANCES: &str = "From the trigger of a rebalance until the group was stable again; those \
@@ -152,8 +152,8 @@ impl Drawn {
     }
 }
 
-/// A figure of a run. On a narrow screen the ratio is below its value, so that it is always
-/// visible.
+/// A figure of a run and its ratio to the first run's. On a narrow screen the ratio is shown below
+/// the figure, so that it is not cut off.
 fn cell(figure: &Figure, run: usize) -> String {
     let mut html = figure.shown_median(run).unwrap_or("–".into());
     if let Some(range) = figure.range(run) {

@@ -55,7 +55,7 @@ pub fn live(report: &Report) -> String {
     live_page(&report.run.scenario, &(under_way(&state) + &body(report)))
 }
 
-/// The same page before there are figures.
+/// The page of a run that is under way, before there are figures.
 pub fn live_without_figures() -> String {
     live_page("", &under_way("The first figures come in a moment."))
 }

@@ -10,18 +10,20 @@ use crate::report::text::{clock, count, millis, named};
 
 /// The maximum number of points. More would not be visible on a screen, and make the page long.
 const POINTS: usize = 400;
-/// If there are more marks than this, they are combined by phase and kind.
+/// The maximum number of marks that are made by time. If there are more, all rebalances of one kind
+/// in a phase share a mark instead.
 const MARKS: usize = 12;
 
-/// The run in at most [`POINTS`] points. Each has the worst values of the points that it replaces:
-/// the fewest stable members, the most partitions without an owner, the highest p99. For rates it
-/// has the mean.
+/// Reduces a run to at most [`POINTS`] points. A new point stands for several, and has the worst of
+/// their values: the fewest stable members, the most partitions without an owner, the highest p99.
+/// Rates are the exception: it has their mean.
 pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     let each = points.len().div_ceil(POINTS).max(1);
     points.chunks(each).map(worst).collect()
 }
 
-/// The mean of the last `seconds` at each point, for figures that change less often than points.
+/// At each point, the mean of the figure over the last `seconds`. For figures that are read less
+/// often than there are points.
 pub(super) fn smoothed(
     points: &[Point],
     seconds: f64,
@@ -85,7 +87,7 @@ pub(super) fn marks(report: &Report) -> Vec<Mark> {
     by_phase
 }
 
-/// One mark for all rebalances of the same kind and time.
+/// Makes a mark for all rebalances with the same kind of trigger and the same `place`.
 fn grouped(report: &Report, place: impl Fn(&Rebalance) -> u64) -> Vec<Mark> {
     let mut groups: BTreeMap<(u64, &str), Vec<&Rebalance>> = BTreeMap::new();
     for rebalance in &report.rebalances {

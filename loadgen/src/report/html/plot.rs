@@ -21,7 +21,7 @@ pub(super) struct Plot {
     /// The unit of the vertical axis, such as `members` or `milliseconds`.
     pub(super) y_name: String,
     pub(super) x_name: String,
-    /// The x positions of the values of all series.
+    /// The x coordinates of the values of all series.
     pub(super) at: Vec<f64>,
     pub(super) series: Vec<Series>,
     pub(super) style: Style,
@@ -46,7 +46,7 @@ pub(super) enum Style {
     Area,
     /// Stacked areas, the first series at the bottom.
     Stack,
-    /// A bar from each position to the next.
+    /// A bar from each x coordinate to the next.
     Bars,
 }
 
@@ -220,7 +220,7 @@ impl Plot {
         format!("<path class=\"line {}\" d=\"{path}\"/>", escape(&series.class))
     }
 
-    /// The area between two lines. If `below` is empty, down to the axis.
+    /// The filled area between two lines. With an empty `below`, the area reaches down to the axis.
     fn area(&self, class: &str, below: &[f64], above: &[f64]) -> String {
         let mut path = String::new();
         for (at, value) in self.at.iter().zip(above) {
@@ -284,8 +284,8 @@ impl Plot {
             bars: self.style == Style::Bars,
             series: series.map(|s| (s.name.as_str(), s.class.as_str(), &*s.values)).collect(),
         };
-        // Numbers and strings can always be written as JSON. A chart without values under the
-        // pointer would be no great loss.
+        // Numbers and strings can always be written as JSON, so there is no error. If there were
+        // one, the chart would only show no values under the pointer.
         let json = serde_json::to_string(&data).unwrap_or_default();
         json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
     }

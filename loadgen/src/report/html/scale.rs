@@ -43,11 +43,13 @@ pub(super) enum Shape {
     Linear,
     /// Each power of ten takes the same length. Values below the low end are drawn at the low end.
     Log,
-    /// Each nine takes the same length, as in HDR plots.
+    /// The distance to 100 % on a logarithmic scale, as in HDR plots: 0 to 90 %, 90 to 99 % and 99
+    /// to 99.9 % have the same length.
     Nines,
 }
 
-/// The limits of all axes, which also hold for foreign files. Values outside are drawn at the ends.
+/// The limits of all axes. Result files may contain any numbers: values outside the limits are
+/// drawn at the ends.
 pub(super) const SMALLEST: f64 = 1e-6;
 pub(super) const LARGEST: f64 = 1e15;
 
@@ -92,8 +94,8 @@ impl Scale {
         Self { shape: Shape::Log, unit, low, high: round_up(high).max(low * 10.0) }
     }
 
-    /// A scale for percentiles up to the last that `count` values determine. The maximum is at the
-    /// high end.
+    /// A scale for percentiles. It ends at the last percentile that `count` values are enough to
+    /// determine. There, it shows the maximum.
     pub(super) fn nines(count: u64) -> Self {
         let high = 100.0 - 100.0 / count.max(10) as f64;
         Self { shape: Shape::Nines, unit: Unit::Percentile, low: 0.0, high }
@@ -153,7 +155,8 @@ impl Scale {
         ticks
     }
 
-    /// Ticks at the nines. The maximum replaces a tick that is too close to it.
+    /// Ticks at 50, 90, 99, 99.9 % and so on, and at the maximum. A tick too close to the maximum
+    /// is left out.
     fn nine_ticks(&self) -> Vec<Tick> {
         let all = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
         let shown = all.into_iter().filter(|percentile| self.place(*percentile) < 0.88);
@@ -167,7 +170,8 @@ impl Scale {
         Tick { place: self.place(value), label, minor }
     }
 
-    /// The label of a tick. Ticks are round, so it is shorter than in a table.
+    /// The label of a tick. It needs fewer digits than the same unit in a table, because ticks are
+    /// at round values.
     fn label(&self, value: f64) -> String {
         match self.unit {
             Unit::Duration if value < 1.0 => format!("{} µs", number(value * 1e3)),
@@ -183,7 +187,8 @@ impl Scale {
     }
 }
 
-/// A round step between ticks, for about 5 ticks, or about 10 on an axis of time.
+/// The distance between two ticks: a round number, such that there are about 5 ticks, or about 10
+/// on an axis of time.
 fn step(unit: Unit, high: f64) -> f64 {
     const SECONDS: [f64; 17] = [
         1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0,

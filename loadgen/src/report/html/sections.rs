@@ -174,8 +174,8 @@ fn singly(rebalances: &[Rebalance], run: &Run) -> String {
     table.end()
 }
 
-/// The waits that make up a rebalance's time, below its trigger. In their own column they would be
-/// cut off.
+/// The waits of which a rebalance's time consists. They are shown below the trigger, because they
+/// would be cut off in a column of their own.
 fn reason(rebalance: &Rebalance, run: &Run) -> String {
     let reason = made_of(rebalance, run);
     let shown = |reason: String| format!("<span class=\"reason\">{}</span>", escape(&reason));
@@ -302,7 +302,7 @@ pub(super) fn checks(report: &Report) -> String {
     [violations(report), thresholds(&report.thresholds), phases(report)].concat()
 }
 
-/// Errors and failed members. The coordinator need not be their cause.
+/// The tables of errors and of failed members. Causes other than the coordinator are possible.
 pub(super) fn errors_and_failures(report: &Report) -> String {
     errors(report) + &failed(report)
 }

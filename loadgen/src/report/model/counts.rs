@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub struct Commits {
     pub accepted: u64,
     pub refused: u64,
-    /// The number of requests that were sent and never answered.
+    /// The number of commits that were sent, but never answered.
     pub unknown: u64,
     /// The number of offsets that were read back at the end, and compared.
     pub read_back: u64,
@@ -31,7 +31,7 @@ impl Transactions {
 pub struct Consumed {
     /// The number of deliveries.
     pub delivered: u64,
-    /// The number of deliveries that were not the first of their record in the group.
+    /// The number of deliveries of records that a member of the same group had already got.
     pub redelivered: u64,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Latency;
 
-/// The delays of muster-load itself: its own part in the figures.
+/// The delays that muster-load itself caused. Most of them are part of the latencies.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Pace {
     /// How late the timers of all cores fired. The requests of a late timer were sent late, and
@@ -15,9 +15,9 @@ pub struct Pace {
     /// How long requests waited to be written. Their latency includes this wait.
     #[serde(default)]
     pub writing: Latency,
-    /// How long answers waited to be read. Latencies do not include this: they end when the kernel
-    /// received the answer. Empty if the kernel does not report that time. Latencies then end with
-    /// the read.
+    /// How long answers waited to be read after the kernel had received them. Latencies do not
+    /// include this wait. But some kernels do not report when they received an answer: then this is
+    /// empty, and latencies end when the answer was read.
     #[serde(default)]
     pub reading: Latency,
     pub cores: Vec<LoadCore>,
@@ -26,8 +26,10 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether at least a tenth of this figure can be the load machine's own delay. `undelayed` is
-    /// the figure without the delays. If it is missing, the delay of timers counts.
+    /// Whether more than a tenth of this figure can be a delay by the load machine. `undelayed` is
+    /// the same figure without the delays. If it is missing, the figure's delay is assumed to be
+    /// that of the timers. If the kernel does not report when answers arrive, the delay is assumed
+    /// to be at least as long as the turns of the load cores.
     pub fn blurs(
         &self,
         latency: &Latency,
@@ -52,7 +54,7 @@ pub struct LoadCore {
     #[serde(default)]
     pub reading: Latency,
     pub cpu_seconds: f64,
-    /// How long the thread could run while other threads had its CPU. `None` if the kernel does not
-    /// report it.
+    /// How long the thread was ready to run, but had to wait because other threads used its CPU.
+    /// `None` if the kernel does not report it.
     pub waited_seconds: Option<f64>,
 }

@@ -11,8 +11,8 @@ pub struct Rebalance {
     pub began: f64,
     /// From the trigger to the event that made the group stable. `None` if it never became stable.
     pub took: Option<f64>,
-    /// The next trigger came before the group was stable, so only both rebalances together have a
-    /// time.
+    /// The next trigger came before the group was stable. So this rebalance has no time of its own,
+    /// only together with the next one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub superseded: bool,
     /// For crashes: the part of `took` after the first sign that the coordinator noticed the loss

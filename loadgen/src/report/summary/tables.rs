@@ -19,8 +19,8 @@ pub(super) fn table(head: &[&str], texts: usize) -> Table {
     table
 }
 
-/// The table in lines of at most `width` columns. If it is too wide, columns of `spare` are left
-/// out, in this order, until it fits.
+/// The table as lines. If they would be wider than `width` columns, columns are left out, in the
+/// order of `spare`, until the table fits.
 pub(super) fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String {
     for name in spare {
         if natural_width(&table) <= width {
@@ -36,7 +36,7 @@ pub(super) fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String 
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// The width of the table without wrapped cells.
+/// The width that the table needs if no cell is wrapped.
 fn natural_width(table: &Table) -> usize {
     let widths = table.column_max_content_widths();
     let columns = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());

@@ -121,7 +121,8 @@ fn a_slower_run_breaks_what_a_faster_one_held() {
     assert_eq!(held(sample::report_slower(10.0, "slow")), [false, true]);
 }
 
-/// In a rolling deploy the time of the whole deploy counts, not the times of its single rebalances.
+/// In a rolling deploy, each rebalance supersedes the one before it. So a rule on `disruption`
+/// applies to the time of the whole deploy, and a rule on `rebalance` only to the last rebalance.
 #[test]
 fn superseded_rebalances_are_judged_as_a_disruption() {
     let mut report = sample::report();

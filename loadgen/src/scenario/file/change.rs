@@ -13,10 +13,10 @@ use crate::scenario::values::{Amount, Span, Words};
 pub struct Change {
     #[serde(default)]
     pub groups: Words,
-    /// How many members change. Members that already have the new properties do not count.
+    /// How many members change. Members that already have the new properties are skipped.
     #[serde(default = "all")]
     pub members: Amount,
-    /// The names of topic tables to which members subscribe instead. Members continue meanwhile.
+    /// The new subscription, as names of topic tables. It alone does not restart members.
     #[serde(default)]
     pub topics: Words,
     /// The new assignor. Members restart with it, as clients do for a changed config.
@@ -29,7 +29,8 @@ pub struct Change {
     /// The time between the stop and the start of a member that restarts.
     #[serde(default = "one_second")]
     pub down: Span,
-    /// The interval of batches. If left out, a batch waits until the group is stable again.
+    /// The time from one batch of `at_once` members to the next. If left out, the next batch waits
+    /// until the group is stable again.
     pub every: Option<Span>,
 }
 

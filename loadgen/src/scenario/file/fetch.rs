@@ -10,8 +10,8 @@ use crate::scenario::values::Span;
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Fetch {
-    /// The maximum size of an answer. The key is required, so that no user mistakes this load for
-    /// `offset-fetch`.
+    /// The maximum size of an answer. This key may not be left out: a user who confuses this load
+    /// with `offset-fetch` gets an error.
     pub bytes: Option<u32>,
     /// Fetches per second, in an open loop. Without this and `every`, members fetch as fast as
     /// records come.

@@ -9,7 +9,8 @@ use crate::scenario::values::Span;
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Load {
-    /// Requests per second, in an open loop. Without this and `every`, the load is a closed loop.
+    /// Requests per second, sent on a schedule that does not wait for answers (an open loop).
+    /// Without this and `every`, each answer is followed by the next request (a closed loop).
     pub rate: Option<f64>,
     /// The interval of requests, instead of `rate`.
     pub every: Option<Span>,

@@ -1,5 +1,4 @@
-//! The keys of a scenario file about producers, and about readers, which read what the producers
-//! write.
+//! The keys of a scenario file for producers and readers. Readers read what the producers write.
 
 use serde::Deserialize;
 
@@ -43,8 +42,8 @@ pub struct Producer {
     pub backoff: Span,
     #[serde(default = "one_second")]
     pub backoff_max: Span,
-    /// The load: transactions, or without transactions rounds of batches. By default each one
-    /// begins when the one before it was answered.
+    /// How often a transaction begins, or a round of batches if the producer is not transactional.
+    /// The default is that the next one begins when the previous one was answered.
     #[serde(default = "closed_loop")]
     pub produce: Load,
 }

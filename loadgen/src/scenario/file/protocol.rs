@@ -18,7 +18,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whether the clients are members of a group, which rebalances.
+    /// Whether the clients are members of a group that rebalances.
     pub const fn has_members(self) -> bool {
         matches!(self, Self::Classic | Self::Consumer | Self::Share | Self::Streams)
     }

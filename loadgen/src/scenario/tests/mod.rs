@@ -283,7 +283,7 @@ fn optional_groups_are_left_out_if_the_cluster_lacks_their_protocol() {
     assert!(error.contains("does not offer JoinGroup, which group classic needs"), "{error}");
 }
 
-/// Phases with an action for which no member of its groups can be up.
+/// Each scenario has an action on groups none of whose members can be up at that time.
 #[test]
 fn an_action_that_can_never_have_members_is_refused() {
     let next = |phase: &str| format!("\n[[phase]]\nname = 'q'\n{phase}");

@@ -10,8 +10,8 @@ fn story(text: &str) -> String {
     World::new(text, false).play().log
 }
 
-/// The members of ten groups of five and of one group of fifty stop equally often. Stops of clients
-/// without membership announce no rebalance.
+/// Half of the members are in ten groups of five, half in one group of fifty: the large group has
+/// about half of the stops. A client without membership that stops announces no rebalance.
 #[test]
 fn churn_stops_all_members_with_equal_probability() {
     let text = with(
@@ -30,7 +30,7 @@ fn churn_stops_all_members_with_equal_probability() {
     assert!(!log.contains("<11: "), "{log}");
 }
 
-/// Actions without members are known only during the run, and may be intended.
+/// Some actions turn out to have no members only during the run. This may be intended.
 #[test]
 fn an_action_that_finds_no_members_in_the_run_is_a_warning() {
     let text = with("", "", "start = {}\n[[phase]]\nname = 'q'\nstart = {}");
