@@ -39,8 +39,8 @@ pub(crate) fn clean(wanted: &Clean) -> Result<Verdict, String> {
     delete(&mut driver, left)
 }
 
-/// Separates the leftovers of dead runs from runs that still have groups with members. Returns the
-/// latter as names.
+/// Separates the topics and groups of dead runs from those of runs that still have groups with
+/// members. Returns the first, and the names of the latter runs.
 fn apart(found: Leftovers, prefix: &str) -> (Leftovers, Vec<String>) {
     let run = |name: &Arc<str>| {
         let rest = name.strip_prefix(prefix).unwrap_or(name);
@@ -79,8 +79,8 @@ fn is_agreed() -> Result<bool, String> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Deletes groups first. If a group has got members meanwhile, its deletion is refused, and its
-/// topics stay.
+/// Deletes groups first. If the deletion of a group fails, for example because the group has got
+/// members meanwhile, all topics stay.
 fn delete(driver: &mut Driver, left: Leftovers) -> Result<Verdict, String> {
     let mut failures = Vec::new();
     let mut number = 1;

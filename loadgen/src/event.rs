@@ -31,21 +31,23 @@ pub const OBSERVER: MemberIndex = MemberIndex(u32::MAX);
 pub enum EventKind {
     /// The simulated process started and will join.
     Started,
-    /// The member sent a request to join (JoinGroup, or a heartbeat with epoch 0), with the
-    /// partitions that it still owns.
+    /// The member sent a request to join (JoinGroup, or a heartbeat with epoch 0). The request
+    /// names the partitions that the member still owns.
     Joining,
-    /// The coordinator accepted the member. This is the answer to JoinGroup, or in other groups to
-    /// the first heartbeat.
+    /// The coordinator accepted the member. In a classic group this is the answer to JoinGroup, in
+    /// other groups the answer to the first heartbeat.
     Joined { member_id: Arc<str>, epoch: i32 },
-    /// The member epoch in the answers to heartbeats changed. Not in classic groups.
+    /// The member's epoch in the answers to its heartbeats changed. Classic groups do not have this
+    /// event.
     Epoch { epoch: i32 },
     /// A heartbeat, join or sync that was sent at `sent` was answered without error. It renewed the
-    /// session at some time between `sent` and now. After the coordinator was looked up again,
-    /// classic heartbeats do not count until it has answered another request: a coordinator that
-    /// loads the group may answer heartbeats without knowing the group.
+    /// session at some time between `sent` and now. There is an exception in classic groups: after
+    /// the coordinator was looked up again, a heartbeat is [`EventKind::Reached`] until another
+    /// request was answered. A coordinator that loads the group may answer heartbeats without
+    /// knowing the group.
     Alive { sent: Time, epoch: i32 },
-    /// A heartbeat that does not count as [`EventKind::Alive`] was answered: the coordinator is
-    /// back.
+    /// A heartbeat was answered that does not count as [`EventKind::Alive`]. It only proves that
+    /// the coordinator answers again.
     Reached,
     /// The coordinator assigned these partitions, in addition to those that the member owns. The
     /// member owns them from now on.
@@ -58,7 +60,7 @@ pub enum EventKind {
     Revoked { partitions: Arc<[Partition]> },
     /// The member lost these partitions because it was fenced, lost its session, or crashed.
     Lost { partitions: Arc<[Partition]> },
-    /// The member of a streams group is a thread of this process.
+    /// The number of the process in which this member of a streams group is a thread.
     InProcess { process: u32 },
     /// The standby and warm-up tasks of a member of a streams group. From now on it has these and
     /// no others.
@@ -77,23 +79,25 @@ pub enum EventKind {
     Failed { reason: Arc<str> },
     /// A commit was sent. `id` is unique for the member, and pairs the commit with its answer.
     CommitSent { id: u32, epoch: i32, offsets: Arc<[(Partition, i64)]> },
-    /// The answer to a commit, with the error codes of refused partitions. Empty if all were
-    /// accepted.
+    /// A commit was answered. `refused` has the error codes of refused partitions, and is empty if
+    /// all partitions were accepted.
     CommitAnswered { id: u32, refused: Arc<[(Partition, i16)]> },
     /// A commit will never be answered (timeout, lost connection). It may have taken effect.
     CommitUnknown { id: u32 },
-    /// A producer is about to send the first EndTxn of a transaction that readers read, to commit
-    /// or abort it. These batches of the transaction were acknowledged.
+    /// A producer is about to send EndTxn (commit or abort) for a transaction that readers read. If
+    /// EndTxn is repeated, there is another event only if its outcome is another one. `batches` are
+    /// the acknowledged batches of the transaction.
     TransactionEnding { number: u64, committed: bool, batches: Arc<[Written]> },
-    /// A transaction of a producer ended: EndTxn was answered, or the producer gave up before the
-    /// transaction had begun at the coordinator.
+    /// The end of a producer's transaction: EndTxn was answered, or the producer gave up the
+    /// transaction before it had begun at the coordinator.
     TransactionEnded {
         #[serde(default)]
         number: u64,
         committed: bool,
     },
-    /// A reader begins to read at these offsets, which are those of the first open transactions, or
-    /// the ends of the logs. So it reads all of a transaction whose EndTxn is sent later.
+    /// A reader begins to read at these offsets. Each is the start of the partition's first open
+    /// transaction, or the end of its log. So the reader sees every record of a transaction whose
+    /// EndTxn is sent later.
     ReadingFrom { isolation: Isolation, positions: Arc<[(Partition, i64)]> },
     /// A reader got these records of transactions at `arrived`, and continues at these offsets.
     Read { arrived: Time, records: Arc<[Returned]>, positions: Arc<[(Partition, i64)]> },
@@ -111,14 +115,14 @@ pub enum EventKind {
     },
     /// A ShareFetch of a session was answered without records. It was sent at `sent`.
     SessionAnswered { session: u32, sent: Time },
-    /// A session ended: it was closed, the connection broke, or the broker does not know it.
+    /// A share session ended: the member closed it, its connection broke, or the broker forgot it.
     SessionEnded { session: u32, closed: bool },
     /// The leader of these partitions refused a member. Another broker may lead them now.
     LeaderLost { partitions: Arc<[Partition]> },
     /// Acknowledgements were sent. `id` is unique for the member, and pairs them with their answer.
     AcknowledgeSent { id: u32, session: u32, batches: Arc<[AcknowledgedBatch]> },
-    /// The answer to the acknowledgements, with the error codes of refused partitions. It covers
-    /// all partitions of the request. Empty if all were accepted.
+    /// A request with acknowledgements was answered for all its partitions. `refused` has the
+    /// partitions that the answer refused, with their error codes; it is empty if there are none.
     Acknowledged { id: u32, refused: Arc<[(Partition, i16)]> },
     /// These acknowledgements will never be answered. They may have taken effect.
     AcknowledgeUnknown { id: u32 },
@@ -139,25 +143,25 @@ pub enum EventKind {
     PartitionsGrew { partitions: u32 },
     /// The same request was sent twice on purpose, and the two answers contradict each other.
     RepeatDiffered { api: i16, first: Arc<str>, second: Arc<str> },
-    /// A real client beside the members was started. The indices of clients follow those of all
-    /// members.
+    /// A real client was started: a process that consumes in a group beside the simulated members.
+    /// In [`Event::member`], clients are numbered after the last member.
     ClientStarted { name: Arc<str> },
-    /// A rebalance callback of the client: from now on, at the latest, it also owns these
-    /// partitions.
+    /// The client reported a rebalance callback that assigns partitions. The client owns these
+    /// partitions, in addition to its others, since this time or a little earlier.
     ClientAssigned { partitions: Arc<[Partition]> },
-    /// A rebalance callback of the client: it gives up these partitions, and has not reported this
-    /// yet.
+    /// The client reported a rebalance callback that revokes partitions. The client gives up these
+    /// partitions, but has not reported this to the coordinator yet.
     ClientRevoked { partitions: Arc<[Partition]> },
-    /// A rebalance callback of the client: it was removed from the group.
+    /// The client reported a rebalance callback: the group removed it, so it lost these partitions.
     ClientLost { partitions: Arc<[Partition]> },
-    /// The client polls, and has noticed no loss.
+    /// The client reported that it still polls, and has not noticed that the group removed it.
     ClientAlive,
     /// The client's process ended.
     ClientEnded { how: Arc<str> },
 }
 
 impl EventKind {
-    /// Whether this event shows that the coordinator answered the member.
+    /// Whether this event shows that the cluster answered the member.
     pub const fn is_answer(&self) -> bool {
         matches!(
             self,
@@ -287,8 +291,8 @@ impl From<AcknowledgedBatch> for (Partition, i64, i64, Acknowledge) {
     }
 }
 
-/// Whether a member of a streams group with these statuses must not process: topics are missing or
-/// have wrong partition counts, or the assignment is delayed.
+/// Whether these statuses forbid a member of a streams group to process records: topics are missing
+/// or have wrong partition counts, or the assignment is delayed.
 pub fn is_held(statuses: &[i8]) -> bool {
     const MISSING_SOURCE_TOPICS: i8 = 1;
     const WRONG_PARTITIONS: i8 = 2;

@@ -31,7 +31,7 @@ pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> A
     let config = Agent::config_builder()
         .timeout_global(Some(patience))
         .http_status_as_error(false)
-        // Redirects are refused, because a secret is meant for this address only.
+        // Redirects are not followed, because a secret is meant for this address only.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .user_agent(concat!("muster-load/", env!("CARGO_PKG_VERSION")))
@@ -41,7 +41,7 @@ pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> A
 
 impl Answer {
     /// # Errors
-    /// There is no answer. The error is the reason.
+    /// There is no answer, or its text can't be read. The error is the reason.
     pub fn of(sent: Result<Response<Body>, ureq::Error>) -> Result<Self, String> {
         let read = |mut response: Response<Body>| {
             let text = response.body_mut().with_config().limit(ANSWER_MAX).read_to_string()?;

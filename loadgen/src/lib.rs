@@ -25,7 +25,7 @@
 //! - [`report`] shows the results: live, as a table, JSON, CSV, a page, and runs side by side.
 //!
 //! The checks ([`check`]) share no code with muster's server: they see only the answers to members.
-//! Only the driver has sockets and clocks.
+//! Only the driver has connections to the cluster.
 
 #![forbid(unsafe_code)]
 

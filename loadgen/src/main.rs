@@ -38,7 +38,7 @@ enum Verdict {
     CouldNotKeepUp,
     /// A machine that generated load was lost.
     LostAWorker,
-    /// A signal ended the run, which had no failure until then.
+    /// A signal ended the run. Nothing had failed until then.
     Interrupted,
 }
 
@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// The exit status that shells report for a process that SIGINT ended.
+/// The exit status of a run that SIGINT ended. Shells report this number for such a process.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {

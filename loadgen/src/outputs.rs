@@ -125,7 +125,7 @@ fn resolved(path: &Path) -> PathBuf {
     })
 }
 
-/// Checks that a file can be written. Does not change an existing file, and creates none.
+/// Checks that a file can be written. Does not change an existing file, and leaves no new file.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
     let existed = path.exists();
     OpenOptions::new()

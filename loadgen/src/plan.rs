@@ -56,13 +56,13 @@ pub struct GroupPlan {
     pub id: Arc<str>,
     pub protocol: Protocol,
     pub subscription: Subscription,
-    /// `session.timeout.ms` of classic members. For all other groups the server chooses the
-    /// timeout. If it did not report one before the start, this is the value that the checks
-    /// assume.
+    /// The session timeout. Classic members send it as `session.timeout.ms`. In all other groups
+    /// the server chooses it, and usually reports it before the run starts. If it does not, this is
+    /// the value that the checks assume.
     pub session_timeout: Duration,
-    /// `heartbeat.interval.ms` of classic members. Members of all other groups receive theirs in
-    /// the answer to each heartbeat. For them this value says how long it takes until all members
-    /// have learned of a change.
+    /// `heartbeat.interval.ms` of classic members. Members of other groups get their interval in
+    /// each answer to a heartbeat. In these groups, this is the time after which all members have
+    /// learned of a change.
     pub heartbeat_interval: Duration,
     /// `max.poll.interval.ms`, the rebalance timeout that members send.
     pub rebalance_timeout: Duration,
@@ -78,12 +78,13 @@ pub struct GroupPlan {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// JoinGroup and SyncGroup assign them. The first assignor is preferred. The group uses one
-    /// that all members have.
+    /// JoinGroup and SyncGroup assign them. The member's first assignor is the one that it prefers.
+    /// The group uses an assignor that all members have.
     Classic { assignors: Vec<ClassicAssignor> },
     /// ConsumerGroupHeartbeat assigns them (KIP-848). `None` leaves the assignor to the server.
     Consumer { assignor: Option<Arc<str>> },
-    /// No membership: the client commits and fetches offsets for these partitions.
+    /// The client is not a member of the group, but commits and fetches the group's offsets for
+    /// these partitions.
     Manual { partitions: Arc<[Partition]> },
     /// No group: the client produces records.
     Producer(ProducerPlan),
@@ -96,7 +97,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whether the clients are members of a group, which rebalances.
+    /// Whether the clients are members of a group that rebalances.
     pub fn has_members(&self) -> bool {
         matches!(
             self,
@@ -104,7 +105,7 @@ impl Protocol {
         )
     }
 
-    /// Whether there is a group that can be deleted.
+    /// Whether the clients have a group at the coordinator, which can be deleted after the run.
     pub fn is_group(&self) -> bool {
         self.commits() || matches!(self, Self::Share(_) | Self::Streams(_))
     }
@@ -121,7 +122,7 @@ impl Protocol {
     }
 }
 
-/// The records that each producer of a table writes.
+/// The records that a producer writes. All producers of one table of the scenario have this plan.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ProducerPlan {
     pub partitions: Arc<[Partition]>,
@@ -130,13 +131,13 @@ pub struct ProducerPlan {
     pub records: u32,
     /// The size of each value in bytes.
     pub record_size: u32,
-    /// When the run began, as the time since 1970, for the timestamps of records.
+    /// The time at which the run began, counted from 1970. Records get their timestamps from it.
     pub began: Duration,
-    /// Whether readers or members read records of its topics. Its records are numbered then.
+    /// Whether readers or members read records of its topics. If so, its records have numbers.
     pub is_read: bool,
 }
 
-/// The partitions that a reader reads. It reads all of them.
+/// The partitions of a reader, which reads all of them, and its isolation level.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReaderPlan {
     pub partitions: Arc<[Partition]>,
@@ -181,7 +182,8 @@ impl Topology {
     }
 }
 
-/// A part of a topology. It has a task for each partition of its sources. Its id is its index.
+/// A part of a topology. The number of its tasks is the largest partition count of the topics that
+/// it reads. Its id is its index.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Subtopology {
     /// The names of the topics that it reads.
@@ -200,7 +202,7 @@ pub struct Subtopology {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct InternalTopic {
     pub name: String,
-    /// 0 if the coordinator chooses the partition count.
+    /// The partition count. 0 leaves it to the coordinator.
     pub partitions: u32,
 }
 
@@ -225,7 +227,7 @@ pub enum PoisonIs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Acquire {
-    /// The broker may return more records, up to the end of a batch in the log.
+    /// The broker may return more records than the member asked for: up to the end of a batch.
     #[default]
     BatchOptimized = 0,
     /// The broker returns no more records than the member asked for.
@@ -258,7 +260,7 @@ pub enum Isolation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// No producer id: a repeated batch may be written twice.
+    /// Batches have no producer id. So a batch that is sent again may be written twice.
     Plain,
     /// `enable.idempotence`: batches have sequence numbers.
     Idempotent,
@@ -302,8 +304,8 @@ pub enum ClassicAssignor {
 #[serde(rename_all = "kebab-case")]
 pub enum Subscription {
     Topics(Arc<[TopicIndex]>),
-    /// A pattern. In the consumer protocol the server resolves it. In the classic protocol the
-    /// member does, and the pattern must match a whole name.
+    /// A pattern. In the consumer protocol the server finds the topics that match. In the classic
+    /// protocol the member does, and the pattern must match the whole name of a topic.
     Regex {
         pattern: Arc<str>,
         matches: Arc<[TopicIndex]>,
@@ -311,7 +313,7 @@ pub enum Subscription {
 }
 
 impl Subscription {
-    /// The subscribed topics, whether by name or by pattern.
+    /// The subscribed topics. For a pattern, these are the topics that match it.
     pub fn topics(&self) -> &Arc<[TopicIndex]> {
         match self {
             Self::Topics(topics) | Self::Regex { matches: topics, .. } => topics,
@@ -336,8 +338,8 @@ pub struct MemberPlan {
     /// `group.instance.id` of static members.
     pub instance_id: Option<Arc<str>>,
     pub rack: Option<Arc<str>>,
-    /// The process of which the member is a thread. In a group without threads each member is a
-    /// process.
+    /// The process to which this member belongs. In a streams group, several members may be threads
+    /// of one process. In other groups each member is a process of its own.
     pub process: u32,
     pub workload: Workload,
 }
@@ -349,8 +351,8 @@ pub struct Workload {
     pub commit: Option<Load>,
     /// Fetches committed offsets of owned partitions.
     pub fetch: Option<Load>,
-    /// Consumes the records of all owned partitions. Commits then contain the offsets that were
-    /// read.
+    /// Reads the records of all owned partitions. Then `commit` commits the offsets that were read,
+    /// instead of positions that advance by one.
     pub records: Option<Fetching>,
     /// Sends heartbeats in addition to those that keep the membership alive.
     pub heartbeat: Option<Load>,

@@ -44,8 +44,8 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     Ok(verdict)
 }
 
-/// The first of several runs of a scenario. All of them get the same label, by which `compare`
-/// recognises repetitions.
+/// Prepares the first run of `--repeat`. It gives the run a label, which all repetitions share, so
+/// that `compare` recognises them.
 fn first_of_several(run: &Run) -> Run {
     let mut first = run.clone();
     first.conduct.repetition = Some(1);
@@ -64,8 +64,8 @@ fn run_once(run: &Run) -> Result<Verdict, String> {
     finish(run, apart(run, named)?)
 }
 
-/// Runs on its own thread, which keeps off the CPUs that generate the load. The calling thread,
-/// which starts the next run, may still use all CPUs.
+/// Runs on a new thread. This thread is kept off the CPUs that generate the load, but the calling
+/// thread is not: the load cores of the next run must be able to use all CPUs.
 pub(crate) fn apart(run: &Run, named: Named) -> Result<Ended, String> {
     std::thread::scope(|scope| {
         let playing = scope.spawn(|| play(run, named));
@@ -90,7 +90,8 @@ impl Ended {
     pub(crate) fn verdict(&self) -> Verdict {
         let report = &self.report;
         match (report.failed(), self.by_signal) {
-            // A violation is a fact even if the load machine was late. Other figures are not.
+            // A violation counts even if the load machine was too slow. All other failures may then
+            // be the machine's fault.
             (true, _) if report.violation_count() > 0 => Verdict::Bad,
             _ if !report.kept_up() => Verdict::CouldNotKeepUp,
             (true, _) => Verdict::Bad,
@@ -190,7 +191,7 @@ fn here(run: &Run, connections: usize) -> Result<(Engine, Vec<String>), String> 
     Ok((Engine::Here(driver), bootstrap))
 }
 
-/// The cores of other machines, and the servers to which they connect.
+/// The cores of the workers, and the servers to which they connect.
 fn on_workers(
     run: &Run,
     named: &Named,
@@ -273,8 +274,8 @@ pub(crate) fn connections(named: &Named, limits: &Limits) -> usize {
     members.sum::<u64>() as usize
 }
 
-/// The number of connections of each member. A producer or reader also connects to partition
-/// leaders, whose number is not known yet.
+/// The number of connections that each member needs. For a producer or reader it is an estimate,
+/// because the number of brokers that lead its partitions is not known yet.
 fn connections_each(group: &scenario::Group) -> u64 {
     if group.is_group() { 1 } else { 4 }
 }
@@ -289,7 +290,8 @@ fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
     }
 }
 
-/// A short id, made from the seconds and the process id, so that it hardly repeats.
+/// A short id for the run, made from the time in seconds and the process id. So two runs hardly
+/// ever get the same id.
 fn run_id(began: SystemTime) -> String {
     let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut rest = since.as_secs() % 36_u64.pow(4) * 1296 + u64::from(std::process::id() % 1296);

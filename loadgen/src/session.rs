@@ -1,5 +1,6 @@
-//! The thread that receives the reports of the cores, checks and measures them, conducts the run
-//! and shows its state. It wakes up every [`TICK`], and does no work per member.
+//! The thread that conducts a run. It receives the reports of the cores, passes them to the checks
+//! and the measures, and shows the state of the run. It wakes up every [`TICK`], and does no
+//! work per member.
 
 mod clients;
 mod signals;
@@ -35,7 +36,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The maximum number of groups that a sentence names.
 const NAMED: usize = 3;
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
-/// How often the ages of transactions that were not read yet are sampled.
+/// The interval at which the ages of transactions that no reader has read yet are sampled.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const USAGE_EVERY: Duration = Duration::from_secs(1);
 /// How long a group must have been stable before its rebalance counts as ended.
@@ -57,7 +58,7 @@ pub(crate) struct Tools {
     pub(crate) about: model::Run,
     /// If no broker has answered for this long, the run ends.
     pub(crate) give_up: Duration,
-    /// From this time on the run ends when one of these rules is broken.
+    /// Rules that end the run when one of them is broken, and the time from which on they do so.
     pub(crate) abort: Option<(Duration, Vec<Rule>)>,
 }
 
@@ -246,8 +247,8 @@ impl Session {
         }
     }
 
-    /// Names the groups that had not settled when the run was interrupted, because the report has
-    /// no times for them.
+    /// When the run is interrupted: shows the names of groups that were rebalancing and not stable.
+    /// The report has no times for their rebalances.
     fn name_unsettled(&self) {
         let Some(plan) = self.tools.conductor.plan() else { return };
         let unsettled = |group: &&GroupIndex| {
@@ -326,7 +327,7 @@ impl Session {
         match cause {
             // Rebalances of the wind-down are not measured.
             Cause::WindDown => return,
-            // The return ends the rebalance that began when the members stopped.
+            // The current rebalance began when these members stopped. Their return belongs to it.
             Cause::Returned(_) if rebalances => return,
             Cause::CoordinatorRestarted => self.restarted(at),
             _ => {}
@@ -335,14 +336,14 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Closes the rebalances of groups that have been stable for long enough. At the end it also
-    /// closes the rebalances of groups without members and, unless the run was interrupted, of all
-    /// groups that are stable.
+    /// Closes the rebalance of each group that has been stable for long enough. At the end of a run
+    /// it also closes the rebalance of each group without members. If the run was not interrupted,
+    /// all stable groups then count, even if they became stable just now.
     fn close_rebalances(&mut self, now: Time, ending: bool) {
         let Some(plan) = self.tools.conductor.plan() else { return };
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
-            // A trigger that has just come may have had no effect yet.
+            // The group may still seem stable just after a trigger, because it has not reacted yet.
             let triggered = self.triggered.get(&group).copied().unwrap_or_default();
             let since = status.stable_since.map(|since| since.max(triggered));
             // If the scenario came to its end, all planned actions were done.
@@ -404,7 +405,7 @@ impl Session {
         engine.send(core, command);
     }
 
-    /// Waits for a cluster that does not answer, but not for ever.
+    /// Ends the run if the cluster has not answered for too long. Shows a note before.
     fn watch_outage(&mut self) {
         if self.tools.conductor.awaits_restart() {
             return self.outage.answered(Instant::now());

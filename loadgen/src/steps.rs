@@ -1,4 +1,5 @@
-//! `capacity`: runs of growing size, until a rule breaks or the load machine is the limit.
+//! `capacity`: makes a run for each size that the search tries. It stops when the search ends, or
+//! when the machine that generates the load is the limit.
 
 use std::time::SystemTime;
 
@@ -23,7 +24,8 @@ const RULES: [&str; 2] = ["heartbeat.p99 < 50ms", "rebalance.max < 30s"];
 const MEMORY_SHARE: f64 = 0.8;
 
 /// # Errors
-/// Bad input, or the first step could not start. The error is a sentence for the user.
+/// Bad input, or a step could not start, or the result could not be written. The error is a
+/// sentence for the user.
 pub(crate) fn capacity(wanted: &args::Capacity) -> Result<Verdict, String> {
     let outputs = &wanted.outputs;
     let files = [("--json", &outputs.json), ("--html", &outputs.html)];

@@ -28,8 +28,8 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// # Errors
-    /// A file can't be written, or an address can't be listened on. The error is a sentence for the
-    /// user.
+    /// A file can't be written, an address can't be listened on, or a thread can't be started. The
+    /// error is a sentence for the user.
     pub(crate) fn of(outputs: &Outputs, resource: Resource) -> Result<Self, String> {
         let open = |path: &std::path::PathBuf| -> Result<Box<dyn Write>, String> {
             if path.as_os_str() == STANDARD_OUTPUT {
@@ -62,8 +62,9 @@ impl Streams {
     }
 
     /// # Errors
-    /// The lines can't be written, or the endpoint does not accept the state. The error is a
-    /// sentence for the user, and is returned once. Nothing more is written to the lines after it.
+    /// The lines can't be written, or the endpoint of `--otlp` does not accept the state. An error
+    /// is returned once, as a sentence for the user. After a line that could not be written, no
+    /// further lines are written.
     pub(crate) fn show(&mut self, state: &LiveState) -> Result<(), String> {
         if let Some(endpoint) = &self.endpoint {
             endpoint.show(prometheus(state));

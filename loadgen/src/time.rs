@@ -1,5 +1,5 @@
-//! The clock of a run: microseconds since the run began. Members, checks and reports get the time
-//! as an argument. Only the driver reads a real clock.
+//! The time of a run: microseconds since the run began. Members, checks and reports get the time
+//! as an argument. Only the driver's `Clock` reads it from a real clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};

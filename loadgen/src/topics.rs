@@ -7,7 +7,7 @@ use muster_codec::Uuid;
 
 use crate::plan::{Partition, TopicIndex};
 
-/// All topics of a run. Their indices never change. Their partition counts and ids may.
+/// All topics of a run. The index of a topic never changes. Its partition count and id may change.
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
     topics: Vec<Topic>,
@@ -75,7 +75,7 @@ impl Topics {
         self.of(partitions).all(|(topic, _)| !topic.id.is_zero())
     }
 
-    /// The topic in an answer, found by its id or else by its name.
+    /// The topic that an answer names: by `id`, or by `name` if the id is zero.
     pub fn answered(&self, id: Uuid, name: &str) -> Option<TopicIndex> {
         if id.is_zero() { self.named(name) } else { self.with_id(id) }
     }

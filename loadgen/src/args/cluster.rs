@@ -1,4 +1,4 @@
-//! Which cluster, and how to connect to it.
+//! The options that choose a cluster, and those that say how to connect to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use loadgen::security::{
 
 use super::duration;
 
-/// Environment variables that can hold secrets instead of the command line.
+/// The names of two environment variables. A secret can be in one of them, instead of on the
+/// command line.
 const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
 const CLIENT_SECRET: &str = "MUSTER_LOAD_CLIENT_SECRET";
 /// Options whose values are never shown.
@@ -118,12 +119,13 @@ impl Secrets {
 }
 
 impl Cluster {
-    /// Reads files, and fetches the first token if there is a token endpoint. Also returns
-    /// sentences about settings without effect.
+    /// Returns the TLS and SASL settings. Reads the files that they name, and fetches the first
+    /// token if there is a token endpoint. Also returns sentences for the user about settings that
+    /// have no effect.
     ///
     /// # Errors
-    /// A setting is missing, can't be read or is not understood. The error is a sentence for the
-    /// user.
+    /// A setting is missing, can't be read or is not understood, or the first token can't be
+    /// fetched. The error is a sentence for the user.
     pub(crate) fn security(&self, secrets: Secrets) -> Result<(Security, Vec<String>), String> {
         if let Some(file) = &self.command_config {
             let config = properties::load(file)?;
@@ -214,7 +216,8 @@ fn unused(file: &Path, keys: &[String]) -> Vec<String> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
 
-/// The maximum CPU number. No machine has more CPUs, and a typing error must not use up all memory.
+/// Each CPU number must be less than this. No machine has more CPUs. Without the limit, a typing
+/// error could use up all memory, because a range is stored as a list of its numbers.
 const CPUS: usize = 4096;
 
 impl std::str::FromStr for CpuList {

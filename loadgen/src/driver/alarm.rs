@@ -1,7 +1,8 @@
 //! The alarm of a core: the timer that wakes the core when its next request is due. If the alarm is
-//! late, so are the requests.
+//! late, the request is sent too late.
 //!
-//! All timers of a core use it, because those of the runtime are rounded to milliseconds.
+//! A core uses the alarm for all its timers, because the timers of the async runtime are rounded to
+//! milliseconds.
 
 #[cfg(target_os = "linux")]
 pub(super) use self::exact::Alarm;
@@ -47,7 +48,8 @@ mod exact {
             Ok(())
         }
 
-        /// Ready when the alarm goes off. It may be ready once for the previous setting.
+        /// Is ready when the alarm goes off. After a call of [`Self::set`], it may be ready once
+        /// too early, because of the previous setting.
         pub(in crate::driver) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             ready!(self.0.poll_read_ready(cx))?.clear_ready();
             Poll::Ready(Ok(()))

@@ -61,9 +61,10 @@ mod stamped {
         }
     }
 
-    /// How long the bytes waited. The stamp is a time of the wall clock, which may be set
-    /// meanwhile. If it was set back, the stamp lies in the future, and is ignored. If it was set
-    /// forward, the result is too long, and the meter limits it to the time of the request.
+    /// How long the bytes waited. The kernel's stamp is a time of the wall clock, which may be set
+    /// after that. If it was set back, the stamp is in the future, and the result is `None`. If it
+    /// was set forward, the result is too long, but it never counts as more than the time that the
+    /// request took.
     fn waited(read: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
         let stamp = read.cmsgs().ok()?.find_map(|message| match message {
             ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
@@ -108,8 +109,9 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A socket with stamps. The kernel starts to stamp shortly after the first socket requests it,
-    /// and stops when the last such socket is closed. So a test keeps this socket open.
+    /// Returns a socket with stamps, which a test keeps open. The kernel starts to stamp shortly
+    /// after a first socket requests stamps, and stops when the last socket that requested them is
+    /// closed.
     pub(in crate::driver) fn stamping() -> TcpStream {
         let ((client, mut server), mut into) = (pair(), [0; 64]);
         Receiver::prepare(&client);

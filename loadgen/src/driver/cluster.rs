@@ -16,17 +16,19 @@ use super::dial::{Dialer, host_and_port};
 use crate::member::Versions;
 use crate::wire::{self, Malformed};
 
-/// The version that is sent first: the newest that brokers of the last years support. Older brokers
-/// answer in version 0.
+/// The version of the first ApiVersions request. All brokers of recent years support it. Older
+/// brokers answer in version 0.
 const API_VERSIONS: i16 = 3;
 /// The feature that decides how clients end transactions.
 const TRANSACTIONS: &str = "transaction.version";
 /// The maximum number of brokers that are tried before the run starts.
 const REACHED_MAX: usize = 64;
 
-/// Connects to the first bootstrap server that answers.
+/// Asks the bootstrap servers, one after the other, until one reports its cluster. Then connects to
+/// the brokers.
 /// # Errors
-/// No server answers. The error is a sentence for the user about the last server that was tried.
+/// The address of a bootstrap server is malformed, no bootstrap server answers as needed, or no
+/// broker can be reached. The error is a sentence for the user about one of these servers.
 pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     let mut reason = "no bootstrap server is given".to_owned();
     for server in &dialer.target.bootstrap {
@@ -200,7 +202,8 @@ const OURS: &[ApiKey] = &[
 
 /// The version of an API without which the run can't start.
 /// # Errors
-/// The cluster does not have the API. The error is a sentence for the user.
+/// The cluster has no version of the API that muster-load supports. The error is a sentence for the
+/// user.
 pub(super) fn required(versions: &Versions, api: ApiKey) -> Result<i16, String> {
     versions.of(api).ok_or_else(|| {
         let ours = wire::versions(api);
@@ -209,12 +212,13 @@ pub(super) fn required(versions: &Versions, api: ApiKey) -> Result<i16, String> 
     })
 }
 
-/// A request about all brokers. In version 0 an empty list of topics meant all topics.
+/// A request for the list of all brokers. The empty list of topics means no topics, except in
+/// version 0, where it means all topics.
 fn all_brokers(version: i16) -> MetadataRequest<'static> {
     MetadataRequest {
         topics: Some(Vec::new()),
-        // The request creates no topic, because it names none. Before version 4 the field can only
-        // be true.
+        // Even if the field is true, the request creates no topic, because it names none. Before
+        // version 4 the field is always true.
         allow_auto_topic_creation: version < 4,
         ..MetadataRequest::default()
     }
@@ -242,8 +246,8 @@ fn no_kafka(error: &CallError) -> String {
              and does it expect TLS?"
                 .into()
         }
-        // In TLS 1.3 the server checks our certificate only after our side has finished the
-        // handshake.
+        // In TLS 1.3 this error comes after our side has finished the handshake: only then does the
+        // server check our certificate.
         CallError::Broken(error) if error.to_string().contains("fatal alert") => {
             format!("it refuses our certificate, or requires one: {error}")
         }
@@ -275,8 +279,8 @@ mod tests {
     fn the_highest_common_version_counts() {
         let api =
             |api_key, min_version, max_version| ApiVersion { api_key, min_version, max_version };
-        // OffsetCommit 10 contains topic ids, Heartbeat is newer than we support, and 999 is
-        // unknown.
+        // muster-load lacks version 10 of OffsetCommit, versions 5 and 6 of Heartbeat, and an API
+        // with the key 999.
         let api_keys = vec![api(8, 2, 10), api(12, 5, 6), api(68, 0, 0), api(999, 0, 1)];
         let versions = negotiate(&ApiVersionsResponse { api_keys, ..Default::default() });
         let apis = [

@@ -23,7 +23,7 @@ pub struct Target {
     pub client_id: Arc<str>,
     pub security: Security,
     pub connect_timeout: Duration,
-    /// `request.timeout.ms`. For JoinGroup and SyncGroup the rebalance timeout is added: a
+    /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout in addition: a
     /// broker answers them only after other members have joined, or the leader has synced.
     pub request_timeout: Duration,
     /// The CPUs of the cores: each core is pinned to one, if the system supports it.
@@ -79,9 +79,10 @@ pub enum Task {
         topics: Vec<(Arc<str>, u32)>,
         replication: i16,
     },
-    /// Waits until a group of this name has a coordinator. A new cluster first creates the offsets
-    /// topic, which may take a while and must not count as a rebalance. With `transactions` it also
-    /// waits for the coordinator of a transactional id of this name.
+    /// Waits until the group of this name has a coordinator. A new cluster creates the offsets
+    /// topic when it is asked for a first coordinator. This may take a while and must not count as
+    /// part of a rebalance. With `transactions` it also waits for the coordinator of a
+    /// transactional id of this name.
     AwaitCoordinator {
         id: Arc<str>,
         transactions: bool,
@@ -118,7 +119,7 @@ pub enum Task {
     },
 }
 
-/// A report of a core. Each core sends one at least every 100 ms, so that `until` advances.
+/// A report of a core. Each core sends a report at least every 100 ms, so that `until` advances.
 #[derive(Debug)]
 pub struct CoreReport {
     /// The number of the core, from 0.
@@ -136,19 +137,19 @@ pub struct CoreReport {
 /// Counts since the last report, and the current state.
 #[derive(Debug, Default)]
 pub struct Sample {
-    /// For each kind of request, microseconds from the time when it was due to its answer. An
-    /// unanswered request counts until its member gets an answer again, or ends. Requests that were
-    /// due meanwhile, but were not sent, count in the same way.
+    /// For each kind of request, the microseconds from the time when a request was due until its
+    /// answer. A request without an answer counts as if it were answered when its member next gets
+    /// an answer, or ends. A request that was due, but not sent because its member still waited for
+    /// another answer, counts until that answer.
     pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,
-    /// The same round trips, minus the delays by the load machine.
+    /// The same round trips, each without the time by which this machine delayed the request.
     pub undelayed: Vec<(RoundTrip, Histogram<u64>)>,
     /// Microseconds from the write of a request to its answer.
     pub uncorrected: Vec<(RoundTrip, Histogram<u64>)>,
     /// Requests that will not be answered.
     pub unanswered: Vec<(RoundTrip, u64)>,
-    /// The ages in microseconds of requests that have been due for at least a second and are
-    /// unanswered. They are sampled less often than reports are sent: `None` in the reports in
-    /// between.
+    /// The ages in microseconds of unanswered requests that were due at least a second ago. They
+    /// are sampled less often than reports are sent; a report without a sample has `None`.
     pub waiting: Option<Vec<(RoundTrip, Histogram<u64>)>>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
@@ -166,7 +167,7 @@ pub struct Sample {
 /// The delays of a core itself since its last report, in microseconds.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// How late timers fired. The requests of a timer were sent this much late.
+    /// How late timers fired. The requests that a timer sends are late by the same time.
     pub late: Option<Histogram<u64>>,
     /// How long turns took.
     pub turns: Option<Histogram<u64>>,
@@ -174,7 +175,7 @@ pub struct Pace {
     pub writing: Option<Histogram<u64>>,
     /// How long answers waited to be read. `None` if the system does not say.
     pub reading: Option<Histogram<u64>>,
-    /// How long the thread could run but got no CPU, since it started.
+    /// How long the thread has waited for a CPU since it started, although it had work.
     pub waited: Option<Duration>,
 }
 
@@ -186,9 +187,9 @@ pub enum RoundTrip {
     JoinGroup,
     SyncGroup,
     Heartbeat,
-    /// ConsumerGroupHeartbeat of a member that joins, changes or leaves.
+    /// ConsumerGroupHeartbeat that joins, leaves, or contains the subscription.
     ConsumerJoin,
-    /// ConsumerGroupHeartbeat that only keeps the member alive, or acknowledges an assignment.
+    /// Any other ConsumerGroupHeartbeat: it keeps the member alive, or acknowledges an assignment.
     ConsumerHeartbeat,
     LeaveGroup,
     Commit,
@@ -205,28 +206,31 @@ pub enum RoundTrip {
     Transaction,
     /// From the call of EndTxn to the time when a reader has all records of the transaction.
     Visible,
-    /// A reader's Fetch, which waits for records.
+    /// Fetch of a reader or a consuming member, which waits for records.
     Read,
     ListOffsets,
-    /// ShareGroupHeartbeat of a member that joins, changes or leaves.
+    /// ShareGroupHeartbeat that joins, leaves, or contains the subscription.
     ShareJoin,
     /// ShareGroupHeartbeat that only keeps the member alive.
     ShareHeartbeat,
-    /// StreamsGroupHeartbeat of a member that joins, changes or leaves.
+    /// StreamsGroupHeartbeat of a member that joins or leaves.
     StreamsJoin,
-    /// StreamsGroupHeartbeat that only keeps the member alive, or acknowledges an assignment.
+    /// StreamsGroupHeartbeat of a member that neither joins nor leaves.
     StreamsHeartbeat,
-    /// How long a member of a streams group had tasks, but was not allowed to process.
+    /// A streams group did not allow a member to process the tasks that it had: how long this
+    /// lasted.
     Hold,
     /// ShareFetch, which waits for records.
     ShareFetch,
     ShareAcknowledge,
-    /// From the time when its producer began to write a record to the record's first acquisition.
+    /// From the moment at which a producer begins to write a record until the record arrives at a
+    /// member: by its first acquisition in a share group, or by its delivery in other groups.
     Delivery,
-    /// From the crash of the member that held a record, or the loss of its session, to the record's
-    /// next acquisition.
+    /// From the event that freed a record to the next acquisition of the record. The event is a
+    /// crash or a lost session of the member that held it, or a change of the leader.
     RedeliveryCrash,
-    /// From the release of a record to its next acquisition.
+    /// From the release of a record, or the close of the session that held it, to the record's next
+    /// acquisition.
     RedeliveryRelease,
     /// From the expiry of the lock on a record to its next acquisition.
     RedeliveryExpiry,
@@ -309,7 +313,8 @@ impl RoundTrip {
 
 #[derive(Clone, Debug)]
 pub enum TaskOutcome {
-    /// All topics known so far, including those of the task. Members use their indices.
+    /// All topics known so far, including those of the task. Members refer to a topic by its index
+    /// in this list.
     Topics(Arc<Topics>),
     Found,
     Leftovers(Leftovers),
@@ -340,7 +345,8 @@ pub struct Cluster {
     pub versions: crate::member::Versions,
     /// For each broker that cannot be reached at its advertised address, one sentence.
     pub warnings: Vec<String>,
-    /// `None` if the cluster has no consumer groups, or no broker reported the two configs.
+    /// `None` if the cluster does not support consumer groups, or if no broker reported both
+    /// configs that [`GroupTimes`] has.
     pub consumer_times: Option<GroupTimes>,
     pub streams_times: Option<GroupTimes>,
     /// The configs that results depend on, if the brokers report them.
@@ -348,7 +354,8 @@ pub struct Cluster {
 }
 
 /// The timeouts that brokers use for consumer groups (KIP-848), or for streams groups (KIP-1071).
-/// If brokers differ, the values that are safe for all: the shortest session, the longest interval.
+/// If brokers differ, these are the values that are safe for all: the shortest session timeout, and
+/// the longest heartbeat interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupTimes {
     /// `group.consumer.session.timeout.ms`, or its equivalent for streams groups.
@@ -358,7 +365,8 @@ pub struct GroupTimes {
 }
 
 impl GroupTimes {
-    /// The values that are safe for both brokers: the shorter session, and the longer interval.
+    /// The values that are safe for both brokers: the shorter session timeout, and the longer
+    /// heartbeat interval.
     pub fn and(self, other: Option<Self>) -> Self {
         let other = other.unwrap_or(self);
         Self {

@@ -11,7 +11,8 @@ use muster_codec::messages::{
 use super::channel::Channel;
 use super::command::GroupTimes;
 
-/// The resource type of a broker. Only the broker itself can report its configs.
+/// The resource type for the configs of a broker. They are asked of the broker itself, because no
+/// other broker knows them.
 const BROKER: i8 = 4;
 /// The keys of the session timeout and of the heartbeat interval of a kind of group.
 type TimeKeys = [&'static str; 2];
@@ -19,7 +20,8 @@ pub(super) const OF_CONSUMERS: TimeKeys =
     ["group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"];
 pub(super) const OF_STREAMS: TimeKeys =
     ["group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms"];
-/// The configs that make two clusters incomparable if they differ. The report must show them.
+/// The configs that the report must show: if two clusters differ in one of them, their results
+/// cannot be compared.
 const KEYS: [&str; 17] = [
     OF_CONSUMERS[0],
     OF_CONSUMERS[1],
@@ -40,7 +42,8 @@ const KEYS: [&str; 17] = [
     MUSTERS_OWN,
 ];
 const REPLICAS: &str = "offsets.topic.replication.factor";
-/// Only muster has this key. muster keeps one replica, whatever [`REPLICAS`] says.
+/// A key that only muster has. A broker that reports it is muster, which keeps one replica whatever
+/// [`REPLICAS`] says.
 const MUSTERS_OWN: &str = "admin.lag.top";
 
 /// The values of [`KEYS`], as the broker reports them. A broker may lack some keys. The result is

@@ -20,12 +20,13 @@ use crate::wire::{self, Header, Malformed, Unwritable};
 /// `reconnect.backoff.ms` and `reconnect.backoff.max.ms` of the connections for lookups.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// The number of connections for lookups. Brokers handle one request of a connection at a time, and
-/// thousands of members may start, and look up, at once.
+/// The number of connections for lookups. More than one is needed because thousands of members may
+/// start and look up their coordinators at once, and a broker handles the requests of a connection
+/// one by one.
 const LOOKUPS: u32 = 16;
-/// The maximum number of connections that are being opened. Kafka's default backlog of a listener
-/// is 50, and connections beyond the backlog wait for a second. But a broker drains the backlog as
-/// fast as it fills.
+/// The maximum number of connections that are being opened at the same time. By default Kafka
+/// queues 50 connections of a listener (its backlog), and connections beyond these wait for a
+/// second. More are allowed here, because a broker empties the queue as fast as it fills.
 const CONNECTING_MAX: usize = 256;
 /// Limits above which a request is not sent.
 const IN_FLIGHT_MAX: usize = 1 << 16;
@@ -50,7 +51,8 @@ enum Link {
     /// Requests of a bundle to this node. A bundle has `members_per_connection` members. Its number
     /// is the slot of any of them, divided by `members_per_connection`.
     Members(NodeIndex, u32),
-    /// Requests of the bundle with this number to this node that wait for records.
+    /// The requests of a bundle to this node that wait for records (long polls). They have a
+    /// connection of their own.
     Records(NodeIndex, u32),
 }
 
@@ -99,7 +101,8 @@ impl Waiting {
     }
 }
 
-/// The server for the next lookup, and the earliest time of that lookup.
+/// Decides which server is asked for a coordinator next (`next`), and not before which time
+/// (`not_before`).
 struct Lookup {
     servers: Vec<NodeIndex>,
     next: usize,
@@ -158,8 +161,9 @@ impl Connection {
 }
 
 impl Lookup {
-    /// Notes that a connection failed: the next server is asked, after a back-off. Connections that
-    /// fail together count as one failure.
+    /// Called when a connection for lookups failed. The next server will be asked, after a
+    /// back-off. If several connections fail during the back-off of one failure, they count as this
+    /// one.
     fn failed(&mut self, now: Time) {
         if now < self.not_before {
             return;
@@ -175,9 +179,9 @@ impl Lookup {
 }
 
 impl Core {
-    /// Queues the request, which will be answered or fail.
+    /// Queues the request. Later the member gets either its answer or its failure.
     /// # Errors
-    /// The request cannot be encoded. It is not answered then.
+    /// The request cannot be encoded. The member then gets neither.
     pub(super) fn send(
         &mut self,
         requester: &Requester,
@@ -217,7 +221,7 @@ impl Core {
             token: outgoing.token,
             sent: now,
             written: None,
-            // A request that was not due yet was not delayed.
+            // Only the time after the request was due counts as a delay.
             late: self.late.min(now.since(outgoing.due)),
             due: outgoing.due,
             every: outgoing.every,
@@ -299,7 +303,8 @@ impl Core {
         }
     }
 
-    /// The failure of the requests on an ended connection.
+    /// The reason why the requests on an ended connection failed. Also reports a problem if the
+    /// user should see one.
     fn why(&mut self, number: usize, ended: Ended, host: &str, port: u16) -> Failure {
         let connection = &self.connections.all[number];
         let first = connection.in_flight.front().map(|waiting| waiting.kind.name());
@@ -362,8 +367,8 @@ impl Core {
         }
     }
 
-    /// Fails the request in a later turn. A member that sends again at once would otherwise loop
-    /// forever.
+    /// Fails the request, but not before the next turn. If it failed at once, a member that repeats
+    /// it at once would loop forever.
     fn answer_later(&mut self, waiting: Waiting, now: Time) {
         let number = self.connections.unsent.insert(waiting);
         self.arm(now, Due::Unsent(number));
@@ -399,7 +404,8 @@ impl Core {
         let numbers: Vec<usize> =
             links.filter_map(|link| self.connections.by_link.get(&link).copied()).collect();
         for number in numbers {
-            // The members of the connection have ended or crash now, and need no answers.
+            // All members that use the connection have ended or are crashing, so none needs an
+            // answer.
             let ended = self.connections.end(number, how);
             ended.iter().for_each(|waiting| self.never_answered(Owed::by(waiting)));
         }
@@ -415,11 +421,13 @@ impl Owner for Core {
         self.clock.now()
     }
 
-    /// Marks the requests since the last write, at the end of the queue, as written.
+    /// Marks those requests as written that were queued since the last write. They are at the end
+    /// of the queue.
     fn written(&mut self, number: usize, began: Time) {
         let in_flight = self.connections.all[number].in_flight.iter_mut().rev();
         for waiting in in_flight.take_while(|waiting| waiting.written.is_none()) {
-            // The connection's task may have begun its turn before the request was made.
+            // `began` is the beginning of the task's turn. The request may have been queued after
+            // that.
             waiting.written = Some(began.max(waiting.sent));
         }
     }
@@ -440,7 +448,7 @@ impl Owner for Core {
         let Some(waiting) = connection.in_flight.pop_front() else { return Ok(()) };
         let moments = waiting.moments(read);
         self.meter.answered(Owed::by(&waiting), &moments);
-        // Requests that depend on this answer inherit its delays.
+        // The member now sends requests that depend on this answer. They are as late as the answer.
         self.late = moments.delayed + read.now.since(moments.arrived);
         self.answer_at(moments.arrived, moments.delayed, waiting, Ok(response));
         self.late = Duration::ZERO;

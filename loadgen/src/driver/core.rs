@@ -38,8 +38,8 @@ const REPORT_EVERY: Duration = Duration::from_millis(80);
 const WAITING_EVERY: Duration = Duration::from_secs(1);
 /// The maximum number of timers or commands that a turn handles before it goes to the connections.
 const DUE_MAX: usize = 256;
-/// The maximum number of events that wait for a slow receiver. At the limit the load waits for the
-/// receiver.
+/// The maximum number of events in a report that is not sent because the receiver is slow. When it
+/// is reached, the core waits for the receiver, and generates no load meanwhile.
 const EVENTS_MAX: usize = 1 << 20;
 /// The maximum number of different problems that a core reports in a run.
 const PROBLEMS_MAX: usize = 32;
@@ -81,7 +81,7 @@ pub(super) struct Core {
     pub(super) output: Output,
     pub(super) events: Vec<Event>,
     pub(super) meter: Meter,
-    /// How late the current event (a timer or an answer) is handled.
+    /// How late the timer or the answer is that is being handled now.
     pub(super) late: Duration,
     timers: Timers<Due>,
     later: Slab<Command>,
@@ -98,7 +98,8 @@ pub(super) struct Core {
     reports: Sender<CoreReport>,
 }
 
-/// The purpose of a timer. The fields are numbers of connections, members or commands.
+/// The purpose of a timer. The field is a number: that of a member's slot, of a connection, of a
+/// command, or of an unsent request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Due {
     Member(u32),
@@ -108,7 +109,7 @@ pub(super) enum Due {
     Unsent(usize),
 }
 
-/// When the main loop continues, and how to wake it earlier.
+/// The time at which the main loop will continue, and the waker that lets it continue earlier.
 #[derive(Default)]
 struct MainLoop {
     at: Time,
@@ -117,7 +118,7 @@ struct MainLoop {
 
 /// Executes commands until the last one.
 /// # Errors
-/// The system has no timer for the core's alarm.
+/// The timer of the core's alarm can't be made, set or read.
 pub(super) async fn run(setup: Setup, dialer: Dialer) -> io::Result<()> {
     let mut alarm = Alarm::new()?;
     let shared = Rc::new_cyclic(|me| {
@@ -219,7 +220,7 @@ impl Core {
         turn
     }
 
-    /// Counts a turn of the main loop or of a connection's task, which has ended.
+    /// Counts a turn, which the main loop or the task of a connection has ended.
     pub(super) fn count_turn(&mut self, began: Time) {
         self.meter.turn(self.clock.now().since(began));
     }
@@ -242,7 +243,7 @@ impl Core {
         if busy { Turn::Busy } else { Turn::Sleep(self.main_loop.at) }
     }
 
-    /// Runs timers that are due. Returns whether there may be more than fit in a turn.
+    /// Runs timers that are due, at most [`DUE_MAX`]. Returns whether more timers may be due.
     fn run_timers(&mut self) -> bool {
         for _ in 0..DUE_MAX {
             let Some(fired) = self.timers.pop(self.clock.now()) else { return false };
@@ -347,7 +348,8 @@ impl Core {
             done: std::mem::take(&mut self.done),
             ended,
         };
-        // A closed channel needs no handling: the command channel is closed as well.
+        // An error means that the receiver is gone. Then the command channel is closed, too, and
+        // ends this core.
         let _ = if report.events.len() >= EVENTS_MAX || report.ended.is_some() {
             self.reports.send(report).map_err(|_| ())
         } else {

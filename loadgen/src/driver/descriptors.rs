@@ -13,10 +13,11 @@ pub fn descriptors_needed(connections: usize, cores: usize) -> u64 {
     connections as u64 + cores as u64 * PER_CORE + PER_PROCESS
 }
 
-/// Raises the soft limit to the needed number, or to the hard limit if that is lower.
+/// Raises the soft limit to the hard limit if the soft limit is below the needed number. Without a
+/// hard limit, raises the soft limit to the needed number.
 /// # Errors
-/// The hard limit is below the needed number. The error is a sentence for the user with that
-/// number.
+/// The hard limit is below the needed number, or the soft limit can't be raised. The error is a
+/// sentence for the user with the needed number.
 pub fn ensure_descriptors(connections: usize, cores: usize) -> Result<(), String> {
     let needed = descriptors_needed(connections, cores);
     let limit = getrlimit(Resource::Nofile);

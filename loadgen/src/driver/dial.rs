@@ -58,7 +58,7 @@ impl Dialer {
         Ok(channel)
     }
 
-    /// Connects, with TLS but without SASL, within the connect timeout.
+    /// Connects within the connect timeout, with TLS if it is configured, and without SASL.
     /// # Errors
     /// The error is a sentence for the user.
     pub(super) async fn open(&self, host: &str, port: u16) -> Result<Channel, String> {
@@ -114,8 +114,8 @@ impl Dialer {
         Err(reason)
     }
 
-    /// Resolves a name on a thread of its own. Caches the addresses, and forgets them when none of
-    /// them accepts a connection.
+    /// Resolves a name, on another thread. The addresses are cached until [`Self::tcp`] finds that
+    /// none of them accepts a connection.
     async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![(address, port).into()]);

@@ -44,11 +44,11 @@ impl EchoResult {
     }
 }
 
-/// Sends heartbeats to the first bootstrap server for `seconds`. Each core has `connections`, each
-/// with `in_flight` heartbeats in flight. Checks that each heartbeat comes back unchanged.
+/// Sends heartbeats to the first bootstrap server for `seconds`. Each core opens `connections`,
+/// each with `in_flight` heartbeats in flight. Checks that each heartbeat comes back unchanged.
 /// # Errors
-/// No connection, a connection that broke, or a frame that differs from the one that was sent. The
-/// error is a sentence for the user.
+/// A connection could not be opened or broke, or a frame that came back differs from the one that
+/// was sent. The error is a sentence for the user.
 pub fn echo(
     target: Target,
     connections: usize,
@@ -71,7 +71,8 @@ pub fn echo(
     results.iter().reduce(add).unwrap_or_else(|| Err("no core is given".into()))
 }
 
-/// Sends a result. After the first error no receiver is left, so a failure is ignored.
+/// Sends the result of a core. An error is ignored: the receiver is gone if another core could not
+/// be started.
 fn send(sender: &Sender<Result<EchoResult, String>>, result: Result<EchoResult, String>) {
     drop(sender.send(result));
 }
@@ -179,7 +180,8 @@ impl Echo {
         (0..in_flight).try_for_each(|_| self.send(self.lines.len() - 1))
     }
 
-    /// Sends a heartbeat. Each is encoded again, as in a run.
+    /// Sends a heartbeat. It is encoded each time, although only its correlation id changes,
+    /// because a run does so, too.
     fn send(&mut self, at: usize) -> Result<(), String> {
         let line = &mut self.lines[at];
         line.correlation = line.correlation.wrapping_add(1) & i32::MAX;
@@ -213,7 +215,7 @@ impl Owner for Echo {
     /// Does nothing: the round trips of the echo begin when a heartbeat is queued.
     fn written(&mut self, _at: usize, _began: Time) {}
 
-    /// Does nothing: the turns of the echo are themselves the measured load.
+    /// Does nothing. How long turns take need not be watched: the cores are meant to be fully busy.
     fn turn_ended(&mut self, _began: Time) {}
 
     fn frame(&mut self, at: usize, frame: &[u8], _read: ReadAt) -> Result<(), Malformed> {

@@ -32,7 +32,8 @@ pub(super) struct Inside {
 }
 
 impl Outside {
-    /// Queues the command, or returns it if the queue is full. A core that has ended drops it.
+    /// Queues the command, or returns it if the queue is full. If the core has ended, the command
+    /// is dropped.
     pub(super) fn offer(&self, command: Command) -> Option<Command> {
         match self.sender.as_ref()?.try_send(command) {
             Ok(()) => wake(&self.slot),
@@ -55,7 +56,8 @@ impl Inside {
         self.receiver.try_recv()
     }
 
-    /// Registers `waker` for the next command. Returns false if a command is waiting already.
+    /// Registers `waker`, which is woken when a command arrives. Returns false if a command is in
+    /// the queue already.
     pub(super) fn wait(&self, waker: &Waker) -> bool {
         *lock(&self.slot) = Some(waker.clone());
         self.receiver.is_empty()

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 /// The maximum number of members of a core. Higher slots are refused.
 const MEMBERS_MAX: u32 = 1 << 24;
-/// How long to wait before checking again whether a member that will be restarted has stopped.
+/// A member that is still stopping is restarted later. This is how long to wait before each new
+/// attempt.
 const RESTART_AFTER: Duration = Duration::from_millis(10);
 
 /// The members of a core by slot. A member's slot is its index divided by the number of cores,
@@ -27,7 +28,8 @@ pub(super) struct Members {
 
 struct Entry {
     member: Member,
-    /// Counts the starts. Answers to requests from before the last start are dropped.
+    /// The number of restarts of the member. An answer is dropped if its request was sent before
+    /// the last one.
     life: u32,
     stopping: bool,
     /// The time of the current timer. Earlier timers are ignored.
@@ -42,7 +44,7 @@ pub(super) struct Requester {
     pub(super) slot: u32,
     pub(super) life: u32,
     pub(super) client_id: Arc<str>,
-    /// JoinGroup and SyncGroup may take longer by this timeout.
+    /// The time that is added to the request timeout of JoinGroup and SyncGroup.
     pub(super) rebalance_timeout: Duration,
 }
 
@@ -63,8 +65,8 @@ impl Members {
             .all(|entry| entry.is_none_or(|entry| entry.member.is_done()))
     }
 
-    /// The unanswered requests of members: those that are due, those that were lost, and open
-    /// transactions.
+    /// The work of members that is overdue: requests that are due and not sent, requests whose
+    /// answers were lost, and open transactions.
     pub(super) fn owed(&self, now: Time) -> impl Iterator<Item = Owed> {
         let entries = self.slots.iter().flatten();
         entries.flat_map(move |entry| {
@@ -159,8 +161,8 @@ impl Core {
             entry.owing = Owing::default();
         }
         owed.into_iter().for_each(|owed| self.meter.owed(owed, now));
-        // A crash breaks the connections first. Once the member is down, they would be closed in an
-        // orderly way.
+        // A member that crashes breaks its connections. This comes first, because connections are
+        // closed in an orderly way when their members are down.
         if how == Stop::Crash {
             self.break_connections(slot);
         }
@@ -229,8 +231,9 @@ impl Core {
         });
     }
 
-    /// Keeps a lost request as owed. If the request was answered, records the owed requests whose
-    /// wait this answer ends.
+    /// If the request failed, keeps it as owed (see `owed.rs`), or records it at once if its member
+    /// is done or was restarted. If the request was answered, records the owed requests that wait
+    /// no longer because of this answer.
     fn settle(&mut self, waiting: &Waiting, is_answered: bool) {
         let (now, owed) = (self.clock.now(), Owed::by(waiting));
         let needs = |entry: &&mut Entry| entry.life == waiting.life && !entry.member.is_done();
@@ -314,8 +317,8 @@ impl Core {
         self.arm_member(slot);
     }
 
-    /// Arms the member's timer. A timer that fires before the deadline is armed again, as deadlines
-    /// mostly move later.
+    /// Arms the member's timer if the deadline is earlier than the current timer. Deadlines mostly
+    /// move later: then the timer fires before the deadline, and is armed again.
     fn arm_member(&mut self, slot: u32) {
         let Some(entry) = self.members.get_mut(slot) else { return };
         match entry.member.deadline() {

@@ -49,8 +49,8 @@ pub(super) struct Moments {
 impl Moments {
     /// The times of a request that was queued late, by `late`.
     pub(super) fn of(queued: Time, written: Time, late: Duration, read: ReadAt) -> Self {
-        // The wall clock may have been set meanwhile. An answer can't arrive before its request was
-        // written.
+        // If the wall clock was set, `waited` may be too long. It is limited because an answer
+        // can't arrive before its request was written.
         let waited = read.waited.map(|waited| waited.min(read.now.since(written)));
         let arrived = read.now - waited.unwrap_or_default();
         Self { queued, written, arrived, waited, delayed: late + written.since(queued) }
@@ -64,8 +64,9 @@ pub(super) struct Histograms {
 }
 
 impl Histograms {
-    /// Records a round trip. With `every`, requests that were due at this interval meanwhile are
-    /// recorded, too, each with the time that it waited.
+    /// Records a round trip. If `every` is set, also records the requests that were not sent
+    /// because this one was in flight: one would have been due after each `every`. Each is recorded
+    /// with the time from when it would have been due until the answer to this request.
     pub(super) fn record(&mut self, kind: RoundTrip, took: Duration, every: Option<Duration>) {
         let Some(histogram) = self.of(kind) else { return };
         let took = micros(took).max(1);
@@ -142,7 +143,8 @@ impl Meter {
         self.uncorrected.record(RoundTrip::Connect, took, None);
     }
 
-    /// Records a request that was due: it is answered by now, or its answer is no longer awaited.
+    /// Records a request that was due and got no answer in time. It ends now: it need not be
+    /// answered any more, because a later request was answered or its member is done.
     pub(super) fn owed(&mut self, owed: Owed, now: Time) {
         self.corrected.record(owed.kind, now.since(owed.due), owed.every);
         self.undelayed.record(owed.kind, now.since(owed.due), owed.every);
@@ -207,15 +209,15 @@ pub(super) fn thread_cpu() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// How long the calling thread could run, but all its CPUs were busy with other threads. `None` if
-/// the kernel does not say.
+/// How long the calling thread has waited for a CPU, because others were running on those that it
+/// may use. `None` if the kernel does not say.
 fn thread_waited() -> Option<Duration> {
     // The fields are CPU time, time on a run queue, and time slices (Linux's sched-stats).
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     stat.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// The kind of round trip as which a member's request counts.
+/// The kind of round trip under which the request of a member is recorded.
 pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
     match request {
         Request::FindCoordinator(_) => RoundTrip::FindCoordinator,
@@ -252,7 +254,7 @@ fn share_heartbeat(request: &ShareGroupHeartbeatRequest<'_>) -> RoundTrip {
     }
 }
 
-/// Joins (epoch 0), leaves (-1 or -2) and heartbeats that change the subscription count as
+/// Joins (epoch 0), leaves (-1 or -2) and heartbeats that contain the subscription count as
 /// [`RoundTrip::ConsumerJoin`].
 fn consumer_heartbeat(request: &ConsumerGroupHeartbeatRequest<'_>) -> RoundTrip {
     let changes =

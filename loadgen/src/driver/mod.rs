@@ -122,9 +122,9 @@ impl Driver {
         self.clock
     }
 
-    /// Sends a command to a core. While the core's queue is full, reports are taken and kept for
-    /// [`Self::receive`], so that the cores are not blocked. A core that has ended drops the
-    /// command. It has reported its end.
+    /// Sends a command to a core. If the core's queue is full, takes reports of cores until it has
+    /// space: a core could otherwise wait for its report to be taken. [`Self::receive`] returns
+    /// these reports later. If the core has ended and has reported this, the command is dropped.
     pub fn send(&mut self, core: usize, command: Command) {
         let Some(inbox) = self.commands.get(core) else { return };
         let mut refused = inbox.offer(command);
@@ -136,15 +136,16 @@ impl Driver {
         }
     }
 
-    /// The next report of any core. `None` after `timeout`, or when all cores have ended.
+    /// The next report of any core. Returns `None` if none arrives within `timeout`, or if all
+    /// cores have ended.
     pub fn receive(&mut self, timeout: Duration) -> Option<CoreReport> {
         self.received.pop_front().or_else(|| self.reports.recv_timeout(timeout).ok())
     }
 }
 
 impl Drop for Driver {
-    /// Closes the command queues, so that the cores end. The cores do not wait for a receiver of
-    /// their reports.
+    /// Closes the command queues, so that the cores end. Also drops the receiver of reports, so
+    /// that no core waits until its last report is received.
     fn drop(&mut self) {
         self.commands.clear();
         self.reports = bounded(0).1;
@@ -181,7 +182,8 @@ fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHa
         let (events, done) = (Vec::new(), Vec::new());
         let ended = Some(Err(why));
         let last = CoreReport { core: index, until, events, sample, done, ended };
-        // If nothing receives reports, only standard error shows the message of the panic.
+        // An error means that reports are no longer received. The message of the panic is then
+        // shown on standard error only.
         drop(reports.send(last));
     };
     let thread = std::thread::Builder::new().name(format!("load-{index}"));

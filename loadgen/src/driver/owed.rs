@@ -1,6 +1,6 @@
-//! Requests that were due and have no answer. Each counts from the time when it was due until a
-//! later answer ends it ([`Owing::answered`]), or until the member or the run ends. So a server
-//! that does not answer has at least this latency.
+//! Owed requests: those that were due and have no answer. The latency of each counts from the time
+//! when it was due until a later answer ends it ([`Owing::answered`]), or until the member or the
+//! run ends. So the figures of latency contain the requests that a server does not answer, too.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(super) struct Owing {
 }
 
 impl Owing {
-    /// Keeps a lost request, or returns it if there is no space. A request that is repeated until
-    /// it is answered counts once, from its first attempt.
+    /// Keeps a lost request, or returns it if there is no space. Requests other than the load are
+    /// repeated until one is answered. They count as one request, due when the first was due.
     #[must_use]
     pub(super) fn keep(&mut self, owed: Owed) -> Option<Owed> {
         if !is_load(owed.kind) && self.has(owed.kind) {
@@ -46,9 +46,10 @@ impl Owing {
         None
     }
 
-    /// Removes and returns the lost requests that an answer to this kind of request ends. Any
-    /// broker answers lookups, partition leaders answer batches and reads, and the coordinator
-    /// answers all others.
+    /// Removes the lost requests that are no longer waited for, because a request of this kind was
+    /// answered. Returns them. An answer shows that the broker that sent it works again: any broker
+    /// answers lookups, a partition's leader answers batches and reads, and the coordinator answers
+    /// all other requests.
     pub(super) fn answered(&mut self, kind: RoundTrip) -> Vec<Owed> {
         use RoundTrip::{
             FindCoordinator, ListOffsets, Metadata, Produce, Read, ShareAcknowledge, ShareFetch,
@@ -74,7 +75,8 @@ impl Owing {
     /// The member's lost requests, and its requests that are due and can't be sent.
     pub(super) fn of(&self, member: &Member, now: Time) -> impl Iterator<Item = Owed> {
         let overdue = member.overdue(now).map(Owed::of);
-        // A lost heartbeat stands for the next one, too.
+        // A lost heartbeat is still owed. The next heartbeat, which is due now, is the same request
+        // once more, and does not count.
         let overdue = overdue.filter(|owed| is_load(owed.kind) || !self.has(owed.kind));
         self.lost.iter().copied().chain(overdue)
     }
@@ -110,7 +112,8 @@ impl Owed {
 }
 
 impl Core {
-    /// Records a request that will not be answered. Its latency is at least its age.
+    /// Records a request that will not be answered. Its latency is not known, so its age is
+    /// recorded.
     pub(super) fn never_answered(&mut self, owed: Owed) {
         let now = self.clock.now();
         self.meter.unanswered(owed.kind);

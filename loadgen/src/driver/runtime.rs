@@ -1,5 +1,5 @@
-//! The runtime of a core: one thread with its tasks and sockets. It only polls its sockets. So it
-//! works where io_uring is missing or forbidden, as in containers.
+//! The runtime of a core: one thread with its tasks and sockets. It waits for sockets with epoll or
+//! the like. So it works where io_uring is missing or forbidden, as in containers.
 
 use std::cell::RefCell;
 use std::future::Future;

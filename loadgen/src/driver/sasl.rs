@@ -23,7 +23,7 @@ const ITERATIONS_MAX: u64 = 1_000_000;
 /// The maximum length of the server's reason that is shown.
 const REASON_MAX: usize = 300;
 
-/// Logs in. `version` is SaslAuthenticate's.
+/// Logs in. `version` is the version of SaslAuthenticate.
 ///
 /// # Errors
 /// The error is a sentence for the user.

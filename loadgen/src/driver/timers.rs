@@ -13,8 +13,8 @@ pub(super) struct Timers<K> {
     armed: u64,
 }
 
-/// A timer: its time, its sequence number, its key, and the time from which lateness counts. A
-/// timer that is armed after its own time is late only from the arming on.
+/// A timer: its time, its sequence number, its key, and the time from which its lateness counts.
+/// This last time is that of the arming if the timer was armed after its own time.
 type Timer<K> = (Time, u64, K, Time);
 
 /// A timer that fired.

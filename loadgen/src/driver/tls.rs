@@ -38,7 +38,8 @@ impl TlsClient {
     }
 
     /// # Errors
-    /// `host` is not a name that a certificate can have. The error is a sentence for the user.
+    /// The configured server name, or `host` if none is configured, is not a name that a
+    /// certificate can have. The error is a sentence for the user.
     pub(super) fn session(&self, host: &str) -> Result<ClientConnection, String> {
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
@@ -79,7 +80,8 @@ impl ServerCertVerifier for AnyName {
     ) -> Result<ServerCertVerified, Error> {
         use CertificateError::{NotValidForName, NotValidForNameContext};
         match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // The name is verified last, so everything else is valid.
+            // The name is verified last. So if only the name is wrong, the certificate is otherwise
+            // valid.
             Err(Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
                 Ok(ServerCertVerified::assertion())
             }

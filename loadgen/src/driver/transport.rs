@@ -16,8 +16,8 @@ use super::meter::Traffic;
 
 /// The maximum number of bytes in a read.
 const READ_BYTES: usize = 64 << 10;
-/// The buffer capacity that a connection keeps for the next request. Any excess is freed when all
-/// bytes are sent.
+/// When all bytes are sent, the buffer of a connection is shrunk to this capacity, which is enough
+/// for most requests.
 const KEPT_BYTES: usize = 512;
 
 /// The read buffers that all connections of a core share. A waiting connection holds no buffer.
@@ -132,8 +132,8 @@ impl Transport {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the bytes that have arrived, and how long the last of them had waited. No bytes mean
-    /// that the other side has closed.
+    /// Returns the bytes that have arrived, and how long the last of them had waited to be read. If
+    /// the other side has closed the connection, returns no bytes.
     pub(super) fn poll_read<'b>(
         &mut self,
         cx: &mut Context<'_>,
@@ -156,8 +156,8 @@ impl Transport {
         }
     }
 
-    /// From now on closing resets the connection (RST), as when a process is killed with unread
-    /// data.
+    /// Makes a later close reset the connection (RST). The kernel does the same when a process is
+    /// killed while it has unread data.
     pub(super) fn abort_on_close(&self) -> io::Result<()> {
         self.tcp.set_zero_linger()
     }
@@ -175,8 +175,9 @@ fn receive(
         let mut received = None;
         let tried = tcp.try_io(Interest::READABLE, || {
             let some = received.insert(receiver.receive(tcp, raw)?);
-            // A read that does not fill the buffer has emptied the socket. Another read would only
-            // show that. So the runtime waits for the next event, as after its own reads.
+            // A read that does not fill the buffer has emptied the socket. The error stops the
+            // runtime from reading again, which would be in vain. It then waits for the next event
+            // of the socket.
             let emptied = (1..raw.len()).contains(&some.length);
             if emptied { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });

@@ -74,7 +74,8 @@ impl Endpoint {
     }
 }
 
-/// Whether the text is a token by RFC 6750. Other bytes would end the field of the SASL message.
+/// Whether the text has only characters that RFC 6750 allows in a token. Others can't be sent: in
+/// the SASL message, the byte 1 would end the token.
 pub(super) fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)

@@ -38,9 +38,9 @@ pub enum Verify {
     /// Checks the authority and the name of the certificate.
     #[default]
     Name,
-    /// Only the authority, as with an empty `ssl.endpoint.identification.algorithm`.
+    /// Checks only the authority, as with an empty `ssl.endpoint.identification.algorithm`.
     Authority,
-    /// Nothing. For test clusters.
+    /// Checks nothing. For test clusters.
     Nothing,
 }
 

@@ -1,5 +1,5 @@
-//! `--command-config`: the keys of Kafka's `client.properties` that say how to connect. If such a
-//! key is not understood, this is an error, so that no setting is silently ignored.
+//! `--command-config`: the keys of Kafka's `client.properties` that say how to connect. A key of
+//! this kind that is not understood is an error, because it must not be ignored silently.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,11 +33,11 @@ pub struct CommandConfig {
     pub unused: Vec<String>,
 }
 
-/// Reads the file, and fetches the first token if it names a token endpoint.
+/// Reads the configuration at `path`. If it names a token endpoint, fetches the first token.
 ///
 /// # Errors
-/// The file can't be read, or a key or its value is not understood. The error is a sentence for the
-/// user.
+/// The file can't be read, a key or its value is not understood, or the first token can't be
+/// fetched. The error is a sentence for the user.
 pub fn load(path: &Path) -> Result<CommandConfig, String> {
     let named = |error: String| format!("{}: {error}", path.display());
     let text = std::fs::read(path).map_err(|error| named(format!("can't be read: {error}")))?;
@@ -84,7 +84,8 @@ fn tls(keys: &mut Keys) -> Result<Tls, String> {
     Ok(Tls { ca, identity, server_name: None, verify })
 }
 
-/// PEM from a file (the key `location`), or from the value of the key `inline`.
+/// The PEM of a trust store or key store: the file that `ssl.STORE.location` names, or the text
+/// that is the value of the key `inline`.
 fn store(keys: &mut Keys, store: &str, inline: &str) -> Result<Option<Pem>, String> {
     let type_key = format!("ssl.{store}.type");
     let location_key = format!("ssl.{store}.location");
@@ -104,7 +105,7 @@ fn store(keys: &mut Keys, store: &str, inline: &str) -> Result<Option<Pem>, Stri
     }
 }
 
-/// The client certificate and its key. A file contains both.
+/// The client's certificate chain and its key. If the store is a file, this file has both.
 fn identity(keys: &mut Keys) -> Result<Option<(Pem, Pem)>, String> {
     const KEY: &str = "ssl.keystore.key";
     const CHAIN: &str = "ssl.keystore.certificate.chain";
@@ -194,8 +195,8 @@ impl LoginKeys {
         Ok(Bearer { tokens: Arc::new(Tokens::of(source)?), extensions })
     }
 
-    /// The source of tokens at this URL. A `file:` URL contains the token itself, any other is a
-    /// token endpoint.
+    /// The source of tokens at this URL. A `file:` URL names a file with the token. Any other URL
+    /// is a token endpoint.
     fn endpoint_of(self, url: String, options: &mut Options) -> Result<Source, String> {
         if let Some(path) = url.strip_prefix("file:") {
             let path = path.strip_prefix("//").unwrap_or(path);
@@ -219,7 +220,7 @@ impl LoginKeys {
 }
 
 /// # Errors
-/// The token has characters that cannot be sent. The error is a sentence for the user.
+/// The token is empty, or has characters that cannot be sent. The error is a sentence for the user.
 pub fn fixed(token: &str) -> Result<Source, String> {
     if is_token(token) {
         Ok(Source::Fixed(token.to_owned()))

@@ -315,8 +315,8 @@ fn an_endpoint_that_gives_no_token() {
     assert!(TcpStream::connect(closed).is_err());
 }
 
-/// The first token lives so briefly that the second is fetched at once. Then the endpoint fails,
-/// which matters only after the second has expired.
+/// The first two tokens are valid for one second each. Then the endpoint fails, which has an effect
+/// only when the second token has expired.
 #[test]
 fn tokens_are_refreshed_before_they_expire() {
     let (url, requests) = endpoint(None, |number| match number {

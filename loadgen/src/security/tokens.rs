@@ -14,7 +14,8 @@ use super::endpoint::Endpoint;
 /// of Kafka's clients.
 const REFRESH_AFTER: f64 = 0.8;
 const RETRY: Duration = Duration::from_secs(10);
-/// The minimum interval of requests to an endpoint whose tokens have expired when they arrive.
+/// The minimum time between two requests to an endpoint. It matters if tokens expire very soon, or
+/// have expired when they arrive.
 const REFRESH_MIN: Duration = Duration::from_secs(1);
 /// The lifetime of tokens that muster-load makes itself.
 const UNSECURED_LIFE: Duration = Duration::from_secs(3600);
@@ -83,7 +84,7 @@ impl Source {
     }
 }
 
-/// Starts the thread that refreshes the token until the sender is dropped.
+/// Starts a thread that refreshes the token. The thread ends when the returned sender is dropped.
 fn refresh(source: Source, held: Arc<Mutex<Held>>) -> Result<Sender<()>, String> {
     let (sender, ends) = bounded(0);
     let work = move || {
@@ -109,7 +110,7 @@ fn refresh(source: Source, held: Arc<Mutex<Held>>) -> Result<Sender<()>, String>
 }
 
 impl Token {
-    /// A token. If it is a JSON web token, it expires when its claims say so.
+    /// A token from its text. The time at which it expires is known only for a JSON web token.
     pub(super) fn of(text: &str) -> Self {
         Self { text: text.into(), expires: expiry(text) }
     }

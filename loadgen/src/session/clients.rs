@@ -12,8 +12,8 @@ impl Session {
         orders.into_iter().for_each(|order| self.tools.clients.order(order));
     }
 
-    /// Passes on the events of clients. Must come before members' events of the same time are
-    /// judged.
+    /// Passes on the events of real clients. Must be called before [`Session::judge`] handles the
+    /// events that members had at the same time.
     pub(super) fn hear_clients(&mut self) {
         let now = self.tools.engine.now();
         let nothing = Topics::default();

@@ -20,8 +20,8 @@ pub(super) fn install_handlers(deadly: &Arc<AtomicBool>) -> std::io::Result<Sign
     Signals::new(signals)
 }
 
-/// Whether the process was started with SIGHUP ignored. This is the first bit of a hexadecimal
-/// mask.
+/// Whether the process was started with SIGHUP ignored. `SigIgn` is a hexadecimal mask of ignored
+/// signals, and SIGHUP is its lowest bit.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 /// The maximum length of a request. It consists of a line and a few headers. The rest of a longer
 /// request is not read.
 const REQUEST_MAX: usize = 8 << 10;
-/// How long a client may take, so that it does not keep the next client waiting.
+/// The timeout of each read and write. Clients are served one after the other, so a slow client
+/// makes the others wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a page counts as watched after a request. A browser that shows it sends a request every
 /// few seconds.
@@ -120,7 +121,8 @@ fn answer(mut client: TcpStream, kind: Kind, shown: &Mutex<Shown>) -> io::Result
     )
 }
 
-/// The path of a GET request, once its headers have ended. Empty for any other request.
+/// Reads a request up to the end of its headers. Returns the path of a GET request, or an empty
+/// string for any other request.
 fn path(client: &mut TcpStream) -> io::Result<String> {
     let mut request = Vec::new();
     let mut some = [0; 1024];

@@ -47,7 +47,7 @@ impl Push {
         if self.pushed.is_none_or(|pushed| pushed.elapsed() >= EVERY) {
             self.pushed = Some(Instant::now());
             let body = metrics(state, &self.resource);
-            // If the queue is full, the next state replaces this one.
+            // If another state still waits in the queue, this one is skipped.
             let _ = self.bodies.as_ref().map(|bodies| bodies.try_send(body));
         }
         match self.failures.try_recv() {
@@ -60,7 +60,7 @@ impl Push {
 impl Drop for Push {
     fn drop(&mut self) {
         let Some(bodies) = self.bodies.take() else { return };
-        // This push is queued after the one in progress.
+        // Queues the last state. This waits if an earlier state is still in the queue.
         let _ = bodies.send_timeout(metrics(&self.last, &self.resource), PATIENCE);
         drop(bodies);
         if let Some(thread) = self.thread.take() {

@@ -41,8 +41,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Moves the bytes of the partial frame to the buffer, and returns the bytes after them. Memory
-    /// grows with the bytes that have arrived, not with the announced length.
+    /// Appends the bytes that the partial frame lacks, and returns the bytes that follow them. The
+    /// buffer grows with the bytes that have arrived: the announced length reserves no memory.
     fn complete<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
         let (head, rest) =
             bytes.split_at(bytes.len().min(4usize.saturating_sub(self.partial.len())));
@@ -55,8 +55,8 @@ impl Frames {
     }
 }
 
-/// The announced length. `None` until its 4 bytes have arrived. A frame contains at least a
-/// correlation id.
+/// The length of a frame, from its first 4 bytes. `None` until these have arrived. A length that
+/// is too small for a correlation id is an error.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(announced) = bytes.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)) else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Frames: encodes requests, and decodes answers of servers, which are not trusted. The messages
-//! are those of the codec, which checks each length before it reserves memory.
+//! Frames: encodes requests and decodes answers. Servers are not trusted: an answer with an
+//! impossible length is refused before memory is reserved for it.
 
 mod call;
 mod frames;
@@ -18,8 +18,8 @@ use crate::member::{Request, Response};
 /// The maximum length of an answer. JoinGroup's answer to the leader of 10,000 members has some MB.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// The maximum memory for all arrays of an answer. Without it, a frame of many tiny elements would
-/// take a hundred times its size.
+/// The maximum memory for all arrays of an answer. Decoding a frame with very many tiny array
+/// elements could otherwise take a hundred times the size of the frame.
 pub const ARRAY_BYTES_MAX: usize = 256 << 20;
 
 const _: () = assert!(FRAME_BYTES_MAX <= i32::MAX as usize);
@@ -31,7 +31,8 @@ pub struct Header<'a> {
     pub client_id: &'a str,
 }
 
-/// Why a request could not be encoded: the version does not exist, or a string is too long.
+/// Why a request could not be encoded: the version does not exist, a string is too long, or the
+/// frame is larger than 2 GiB.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unwritable(String);
@@ -55,8 +56,8 @@ impl From<DecodeError> for Malformed {
     }
 }
 
-/// The versions of an API that muster-load uses. Offset requests contain topic names, which later
-/// versions do not have.
+/// The versions of an API that muster-load uses. Requests about offsets stay at the last version
+/// with topic names, because later versions have topic ids instead.
 pub fn versions(api: ApiKey) -> RangeInclusive<i16> {
     let all = api.versions();
     let newest = match api {
@@ -70,7 +71,8 @@ pub fn versions(api: ApiKey) -> RangeInclusive<i16> {
 /// Appends the frame of a request: length, header, body. Appends nothing on error.
 ///
 /// # Errors
-/// The request cannot be encoded in this version.
+/// The request cannot be encoded in this version, contains a string that is too long, or is larger
+/// than 2 GiB.
 pub fn write<R: Call>(
     out: &mut Vec<u8>,
     header: &Header<'_>,

@@ -76,7 +76,7 @@ fn a_length_that_exceeds_the_bytes_is_refused_before_memory_is_reserved() {
     // Metadata v12: correlation id, no tags, throttle time, 2^32 - 2 brokers.
     let frame = [0, 0, 0, 7, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert!(read::<MetadataRequest<'_>>(12, &frame).is_err());
-    // ApiVersions v3: the same number in a tagged field, the only one: tag 0, 5 bytes.
+    // ApiVersions v3: the same number in the only tagged field, which has tag 0 and 5 bytes.
     let frame = [0, 0, 0, 7, 0, 0, 1, 0, 0, 0, 0, 1, 0, 5, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert!(read::<ApiVersionsRequest<'_>>(3, &frame).is_err());
 }

@@ -27,7 +27,7 @@ fn a_refused_connection() {
     called_with(&["--bootstrap", &closed]).assert_refused(&[&closed, "refused"]);
 }
 
-/// A proxy whose server is down does this, and so does a broker at its connection limit.
+/// A proxy does so if its server is down, and a broker if its connection limit is reached.
 #[test]
 fn a_server_that_accepts_connections_and_closes_them() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

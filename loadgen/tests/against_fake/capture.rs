@@ -119,8 +119,8 @@ impl Stream {
     }
 }
 
-/// For each API, the nanoseconds from the packet with a request's end to the packet with its
-/// answer's end.
+/// For each API, the round trips in nanoseconds: from the packet with the last byte of a request
+/// to the packet with the last byte of its answer.
 fn round_trips(pcap: &[u8], port: u16) -> HashMap<i16, Vec<u64>> {
     let (mut streams, mut asked) = (HashMap::<_, Stream>::new(), HashMap::new());
     let mut took = HashMap::<i16, Vec<u64>>::new();

@@ -9,8 +9,8 @@ use crate::fake::{Config, Fake};
 use crate::run::{Outcome, play, play_with, scenario};
 use crate::running::Running;
 
-/// A consumer that owns nothing, polls, and ends when it is asked to. `{{name}}` prints its
-/// arguments.
+/// A consumer that owns no partitions and ends when it is asked to. Its first line of output
+/// contains every placeholder, replaced by its value.
 const WELL_BEHAVED: &str = r#"
 trap 'echo "{\"event\":\"revoked\",\"partitions\":[]}"; exit 0' TERM
 echo "{name} of {group} at {bootstrap} reads {topics} for {session-timeout-ms} ms"

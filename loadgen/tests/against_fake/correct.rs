@@ -11,7 +11,7 @@ commit = { every = "20ms" }
 offset-fetch = { every = "50ms" }
 "#;
 
-/// All actions: members leave, crash, come back and restart, topics grow, offsets are read, groups
+/// Phases in which members leave, come back and crash, topics grow, offsets are read, and groups
 /// are deleted.
 const ALL_ACTIONS: &str = r#"
 [[phase]]

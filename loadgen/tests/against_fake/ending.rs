@@ -61,7 +61,7 @@ fn clean_deletes_what_dead_runs_left() {
     }
 }
 
-/// A run does not leave topics behind when its terminal closes.
+/// A run whose terminal closes winds down, and deletes its topics.
 #[test]
 fn a_hangup_winds_down_as_an_interrupt_does() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
@@ -131,8 +131,8 @@ fn an_interrupted_run_that_broke_a_threshold_has_status_1() {
     assert_eq!(status, Some(1), "{summary}");
 }
 
-/// Members whose LeaveGroup is not answered take half a minute to leave. A second Ctrl-C does not
-/// wait for them.
+/// The broker does not answer LeaveGroup, so the run would wait half a minute for its members. A
+/// second Ctrl-C ends it without this wait.
 #[test]
 fn a_second_interrupt_ends_at_once() {
     let fake = Fake::start(Config::hostile(ApiKey::LeaveGroup, Nonsense::NeverAnswers));
@@ -168,8 +168,8 @@ fn a_threshold_decides_the_status() {
     }
 }
 
-/// Timers are always later than a microsecond. Violations decide the status nevertheless, because
-/// they are facts.
+/// Timers are always late by more than the permitted microsecond. A broken threshold then does not
+/// decide the status, but a violation does: it is true even if the machine was slow.
 #[test]
 fn a_machine_that_cannot_keep_up_has_a_status_of_its_own() {
     let formation = scenario("range", "", "[[phase]]\nname = \"steady\"\nlasts = \"500ms\"\n");
@@ -186,7 +186,7 @@ fn a_machine_that_cannot_keep_up_has_a_status_of_its_own() {
     assert_eq!(outcome.status, Some(1), "{outcome}");
 }
 
-/// The check of a run's history finds what the run found.
+/// A run writes its history. The command `check` finds the same violations in it as the run did.
 #[test]
 fn a_history_is_checked_again() {
     for (bug, status) in [(None, 0), (Some(Bug::EvictsEarly), 1)] {
@@ -205,7 +205,7 @@ fn a_history_is_checked_again() {
     }
 }
 
-/// The broker's session timeout counts. If the broker does not report one, the scenario's counts.
+/// The run uses the session timeout that the broker reports, or else that of the scenario.
 #[test]
 fn the_session_timeout_of_consumer_groups_is_the_brokers() {
     let silent = Config { without: &[ApiKey::DescribeConfigs], ..Config::default() };

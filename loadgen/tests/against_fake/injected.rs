@@ -15,7 +15,7 @@ lasts = \"1s\"
 ";
 const COMMITS: &str = "commit = { every = \"20ms\" }";
 
-/// Long enough for slow members, and short enough for a test.
+/// Members that are late on a slow machine do not exceed it, and a test can wait for it.
 const SESSION_TIMEOUT: Duration = Duration::from_millis(1_200);
 
 fn assert_found(protocol: &str, bug: Bug, group: &str, phases: &str, rule: &str) {

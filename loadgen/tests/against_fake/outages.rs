@@ -1,4 +1,4 @@
-//! Outages: a server that does not answer has a latency at least as long as its silence.
+//! Outages: if a server is silent for a time, the measured latencies are at least as long.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ fn interfered(
     (status, output, json::load(&result).unwrap())
 }
 
-/// The broker stalls as if its process were stopped. Requests that were due meanwhile count,
-/// whether they were sent or not.
+/// The broker stalls as if its process were stopped. Every request that was due during the stall
+/// counts in the corrected figures, even if it could not be sent.
 #[test]
 fn a_stall_is_in_all_percentiles_that_it_belongs_to() {
     let options = ["--threshold", "heartbeat.max < 1s", "--threshold", "heartbeat.p50 < 2s"];
@@ -49,7 +49,7 @@ fn a_stall_is_in_all_percentiles_that_it_belongs_to() {
     assert_eq!(held, [false, true], "{output}");
     let (corrected, sent) = (&report.latencies["heartbeat"], &report.uncorrected["heartbeat"]);
     assert!(corrected.max >= 1_900.0 && sent.max >= 1_900.0, "{output}");
-    // Six members would have sent a request every 50 ms.
+    // Without the stall, each of the six members would have sent a request every 50 ms.
     assert!(corrected.count >= sent.count + 6 * 30, "{corrected:?} {sent:?}");
 }
 
@@ -70,7 +70,8 @@ fn a_dead_cluster_ends_the_run_and_has_no_good_figures() {
         assert!(corrected.max >= 2_500.0 && sent.max < 2_500.0, "{of}: {output}");
         assert!(corrected.count >= sent.count + 6 * 30, "{of}: {corrected:?} {sent:?}");
     }
-    // Each member had a heartbeat and a commit in flight. Refused lookups do not count.
+    // Each of the six members had a heartbeat and a commit in flight when the broker ended. Lookups
+    // of the coordinator that were refused afterwards are not counted.
     assert!(report.unanswered_count() <= 12, "{:?}: {output}", report.unanswered);
 }
 

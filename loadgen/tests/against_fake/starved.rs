@@ -40,7 +40,8 @@ fn a_starved_generator_blames_itself() {
     program.args(["-n", "19", "taskset", "-c", &cpu, PROGRAM]);
     let phases = "[[phase]]\nname = \"steady\"\nlasts = \"4s\"\n";
     let scenario = scenario("range", "", phases).replace("timeout = \"1s\"", "timeout = \"1min\"");
-    // The busy processes have the niceness of the tests, which may be near that of muster-load.
+    // The busy processes inherit the niceness of the tests. If it is near the 19 of muster-load,
+    // they make it only a little late, so the permitted lateness is small.
     let options = ["--keep-up", "20ms", "--threshold", "heartbeat.p50 < 1us"];
     let mut run = Running::start_by(program, &fake, &directory, &scenario, &options);
     run.wait_for("6 stable");

@@ -30,7 +30,7 @@ start = { groups = "p" }
 lasts = "1500ms"
 "#;
 
-/// Produce is answered this much later than its records are readable.
+/// The broker answers Produce late: readers can read the records this long before the answer.
 const LATER: Slow = Slow { api: ApiKey::Produce, by: Duration::from_millis(20), from_members: 0 };
 
 fn with(bug: Option<Bug>, aborted: u32) -> Outcome {

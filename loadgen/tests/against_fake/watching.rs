@@ -89,7 +89,8 @@ fn metric<'a>(body: &'a Value, name: &str) -> Option<&'a Value> {
     all.iter().find(|metric| metric["name"] == name)
 }
 
-/// The last state is also pushed at the end. A short run may push the same state twice.
+/// The end of a run pushes the last state once more. In a short run the first push may have
+/// contained the same state.
 #[test]
 fn metrics_are_pushed_to_open_telemetry() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());

@@ -56,7 +56,7 @@ pub(super) struct Broker {
     pub(super) transactions: Transactions,
 }
 
-/// A group. It has a kind while it has members.
+/// A group of one kind at a time: at most one of `classic` and `consumer` has members.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) classic: Option<ClassicGroup>,
@@ -148,7 +148,7 @@ impl Broker {
         Ok(())
     }
 
-    /// The error code of all answers of this API. 0 if it answers normally.
+    /// The error code that the broker's config sets for all answers of this API, or 0.
     pub(super) fn refusal(&self, api: ApiKey) -> i16 {
         self.config.refuses.filter(|(refused, _)| *refused == api).map_or(0, |(_, error)| error)
     }
@@ -162,8 +162,8 @@ impl Broker {
         }
     }
 
-    /// The supported versions of each API, from the first version whose answers have the layout
-    /// that this broker encodes.
+    /// The supported versions of each API, from the number given here to the newest. Answers of
+    /// earlier versions have a layout that this broker does not encode.
     fn apis(&self) -> Vec<ApiVersion> {
         let apis = [
             api::<ApiVersionsRequest>(0),
@@ -222,7 +222,7 @@ impl Broker {
         reply.send(ListGroupsResponse::default().with_groups(groups));
     }
 
-    /// Answers with the requested configs that the broker has.
+    /// Answers with those of the requested configs that this broker has: two timeouts.
     fn describe_configs(
         &self,
         (request, reply): (DescribeConfigsRequest, Reply<DescribeConfigsRequest>),

@@ -28,7 +28,7 @@ const MEMBER_ID_REQUIRED: i16 = 79;
 const FENCED_INSTANCE_ID: i16 = 82;
 
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");
-/// A live member is removed after this number of heartbeats.
+/// [`Bug::EvictsEarly`] removes a member at the heartbeat after this number of heartbeats.
 const HEARTBEATS_BEFORE_EVICTION: u32 = 5;
 
 pub(super) struct ClassicGroup {
@@ -380,7 +380,8 @@ impl ClassicGroup {
         of_instance.map_or_else(|| id.clone(), |(id, _)| id.clone())
     }
 
-    /// Removes a member. Returns whether it was one.
+    /// Removes a member, or an id with which no member has joined yet. Returns whether the id was
+    /// known.
     fn remove(&mut self, id: &StrBytes, now: Instant) -> bool {
         let Some(member) = self.members.remove(id) else { return self.given.remove(id) };
         member

@@ -22,7 +22,8 @@ const INVALID_REQUEST: i16 = 42;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 const FENCED_MEMBER_EPOCH: i16 = 110;
 const STALE_MEMBER_EPOCH: i16 = 113;
-/// After this number of heartbeats without a change, the injected bug affects a live member.
+/// An injected bug affects a member once it has sent more than this number of heartbeats in a row
+/// that changed nothing.
 const HEARTBEATS_BEFORE_MISCHIEF: u32 = 5;
 
 /// The topic id and the partition number.
@@ -146,7 +147,7 @@ impl ConsumerGroup {
             idle_heartbeats: 0,
         };
         self.members.insert(id.clone(), member);
-        // The epoch also rises when a member joins again.
+        // Makes `retarget` raise the epoch, even if the member had joined before.
         self.subscribed.clear();
         Ok(())
     }
@@ -304,7 +305,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Removes members whose session, or whose time to give up partitions, has expired.
+    /// Removes each member whose session has expired, or that did not give up partitions in time.
     pub(super) fn expire(&mut self, now: Instant) {
         let session = self.config.session_timeout;
         self.members.retain(|_, member| {

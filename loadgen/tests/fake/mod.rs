@@ -1,8 +1,9 @@
 //! A small Kafka broker in memory, in threads of the test. It is correct by default, or has one
 //! chosen bug. It serves the requests of `muster-load` over plain TCP.
 //!
-//! Each connection has a thread ([`net`]). Another thread owns all state ([`broker`]), and answers
-//! at once or later. Requests of a connection are answered in order, as in Kafka.
+//! Each connection has a thread ([`net`]). Another thread owns all state ([`broker`]). It answers
+//! some requests at once, others later. Each connection gets its answers in the order of its
+//! requests, as in Kafka.
 
 mod broker;
 mod classic;
@@ -38,7 +39,7 @@ pub(crate) struct Config {
     pub(crate) slow: Option<Slow>,
 }
 
-/// Delays the answers to one API while there are at least this many members.
+/// Delays the answers to one API while all groups together have at least `from_members` members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slow {
     pub(crate) api: ApiKey,

@@ -21,7 +21,7 @@ use super::{Config, Nonsense};
 const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
 const SASL_AUTHENTICATION_FAILED: i16 = 58;
 
-/// A broker that runs until this is dropped.
+/// A broker, which runs until this value is dropped.
 pub(crate) struct Fake {
     address: SocketAddr,
     asked: Sender<Question>,

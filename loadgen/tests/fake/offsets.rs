@@ -30,10 +30,10 @@ const UNKNOWN_MEMBER_ID: i16 = 25;
 const NON_EMPTY_GROUP: i16 = 68;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 const NO_OFFSET: i64 = -1;
-/// From this commit of a partition on, some bugs lose commits.
+/// [`Bug::ForgetsCommits`] keeps this number of commits of each partition, and loses later ones.
 const COMMITS_KEPT: usize = 2;
 
-/// For each partition, its committed offsets, oldest first.
+/// For each partition, the newest committed offset and the one before it.
 #[derive(Default)]
 pub(super) struct Offsets {
     committed: BTreeMap<(StrBytes, i32), Committed>,
@@ -139,7 +139,8 @@ impl Group {
         classic && self.consumer.as_ref().is_none_or(|consumer| consumer.is_empty())
     }
 
-    /// While the group has no members, clients that do not claim to be members may commit.
+    /// The error code of a commit, or 0. Clients that do not claim to be members may commit while
+    /// the group has no members.
     fn check_commit(&self, member: &StrBytes, epoch: i32) -> i16 {
         match (&self.consumer, &self.classic) {
             (Some(consumer), None) => consumer.check_commit(member, epoch),

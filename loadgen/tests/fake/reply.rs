@@ -50,7 +50,8 @@ impl<R: Request> Reply<R> {
         self.send_as(version, response);
     }
 
-    /// ApiVersions answers an unknown version in version 0.
+    /// Sends the answer in another version than that of the request: ApiVersions answers an unknown
+    /// version in version 0.
     pub(super) fn send_as(self, version: i16, response: R::Response) {
         let mut frame = Vec::new();
         let header = ResponseHeader::default().with_correlation_id(self.correlation);

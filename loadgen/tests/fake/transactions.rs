@@ -47,7 +47,7 @@ struct Waiting {
 struct Log {
     batches: Vec<Batch>,
     end: i64,
-    /// The first offset of each producer's open transaction.
+    /// For each producer with an open transaction, the offset of the transaction's first record.
     open: BTreeMap<i64, i64>,
     aborted: Vec<AbortedTransaction>,
 }
@@ -67,7 +67,7 @@ impl Log {
         }
     }
 
-    /// Appends a batch of this many records. Returns its offset.
+    /// Appends a batch, which has `records` records. Returns its offset.
     fn append(&mut self, bytes: &[u8], producer: i64, records: i64) -> i64 {
         let base = self.end;
         let mut bytes = BytesMut::from(bytes);

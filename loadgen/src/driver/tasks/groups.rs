@@ -40,7 +40,8 @@ const TRANSACTIONS: i8 = 1;
 /// The first version of FindCoordinator with a list of keys.
 const KEYS_FROM: i16 = 4;
 
-/// Deletes a group. A missing group is neither an error nor an event.
+/// Deletes a group and reports this as an event. If the group does not exist, this is no error, and
+/// there is no event.
 /// # Errors
 /// The error is a sentence for the user.
 pub(super) async fn delete(
@@ -172,9 +173,9 @@ fn committed(
     Ok(offsets)
 }
 
-/// Sends a request to the group's coordinator, and repeats it while the coordinator is loading or
-/// moving. Returns the time when the request was sent, and the result of `read` on the answer: an
-/// error code or a value.
+/// Sends a request to the group's coordinator. Repeats it while the coordinator is loading or
+/// moving. Returns the time when the last one was sent, and what `read` returned for its answer: a
+/// value or an error code.
 /// # Errors
 /// The error is a sentence for the user.
 pub(super) async fn ask<R: Call, T>(

@@ -12,8 +12,9 @@ use crate::driver::cluster::brokers;
 use crate::driver::command::Leftovers;
 use crate::driver::core::Shared;
 
-/// The states of groups without members. ListGroups before version 4 reports no states. A group
-/// with members may then be listed, but the cluster refuses its deletion.
+/// The states of groups without members. "" stands for an unknown state, because ListGroups reports
+/// states only from version 4 on. A group in an unknown state may have members: then the cluster
+/// refuses its deletion.
 const EMPTY: [&str; 3] = ["Empty", "Dead", ""];
 
 /// # Errors

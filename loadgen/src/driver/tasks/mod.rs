@@ -87,7 +87,7 @@ async fn controller(shared: &Shared) -> Result<Channel, String> {
     }
 }
 
-/// The metadata of these topics. The request does not create them.
+/// The metadata of these topics. From version 4 on, the request does not create them.
 async fn metadata<T>(
     shared: &Shared,
     channel: &mut Channel,

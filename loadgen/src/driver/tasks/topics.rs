@@ -24,7 +24,8 @@ const PARTITIONS_A_REQUEST: u32 = 5_000;
 const TOPICS_A_REQUEST: usize = 500;
 /// How long the controller may take for a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Passing errors: the metadata is read again, and requests are repeated if need be.
+/// Errors that may pass: the metadata of the topics is read again, and then what is still missing
+/// is requested again.
 const PASSING: &[ErrorCode] = &[
     ErrorCode::TopicAlreadyExists,
     ErrorCode::InvalidPartitions,
@@ -41,8 +42,8 @@ type Wanted = BTreeMap<Arc<str>, u32>;
 
 struct Found {
     topic: Topic,
-    /// The number of partitions that have a leader, counted from partition 0 up to the first
-    /// without.
+    /// The number of the first partition that is missing or has no leader. All partitions before it
+    /// have leaders.
     led: u32,
 }
 
@@ -161,7 +162,8 @@ fn found(topic: &MetadataResponseTopic<'_>) -> Result<Option<Found>, String> {
     Ok(Some(Found { topic: Topic { name, id: topic.topic_id, partitions }, led }))
 }
 
-/// The missing partitions. A large topic grows in several steps.
+/// The partitions to create next. If a topic lacks too many for one request, the rest of them is
+/// left for later calls.
 fn growths(wanted: &Wanted, found: &BTreeMap<Arc<str>, Found>) -> Vec<Growth> {
     let growth = |(name, wants): (&Arc<str>, &u32)| {
         let from = found.get(name).map_or(0, |found| found.topic.partitions);
@@ -188,7 +190,7 @@ async fn grow(shared: &Shared, growths: Vec<Growth>, replication: i16) -> Result
     Ok(grown)
 }
 
-/// Splits the growths into requests, each as large as allowed.
+/// Splits the growths into parts, one for each request. Each part is as large as the limits allow.
 fn requests(growths: &[Growth]) -> impl Iterator<Item = &[Growth]> {
     let mut partitions = 0;
     let mut topics = 0;
@@ -252,7 +254,9 @@ async fn add_partitions(
     grown.await?
 }
 
-/// Returns whether any topic was created or grew. An error that does not pass is returned.
+/// Reads the results of a request. Returns whether any topic was created or grew.
+/// # Errors
+/// A result has an error that is not in [`PASSING`]. The error is a sentence for the user.
 fn made<'a>(
     what: &str,
     results: impl Iterator<Item = (&'a str, i16, Option<&'a str>)>,

@@ -57,8 +57,8 @@ impl Owner for Busy {
     }
 }
 
-/// A server that answers on the second connection once the core is busy with the answer on the
-/// first.
+/// A server with two connections. While the core is busy with a frame of the first one, the server
+/// sends a frame on the second.
 fn two_connections() -> (String, Sender<()>, Receiver<()>) {
     let (turn, has_turn) = channel();
     let (sent, arrived) = channel();
@@ -71,8 +71,8 @@ fn two_connections() -> (String, Sender<()>, Receiver<()>) {
         second.write_all(&framed(b"second")).unwrap();
         sent.send(()).unwrap();
         assert_eq!(receive(&mut second).as_deref(), Some(&b"request"[..]));
-        // The server closes after the client. Otherwise the kernel appends a FIN to bytes that wait
-        // to be read, and the FIN's stamp becomes theirs.
+        // The server must not close before the client. Otherwise the kernel appends the server's
+        // FIN to the bytes that the client has not read, and they get the stamp of the FIN.
         assert_eq!(receive(&mut second), None);
     });
     (address, turn, arrived)

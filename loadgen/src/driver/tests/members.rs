@@ -90,7 +90,8 @@ pub(super) fn member() -> MemberPlan {
     }
 }
 
-/// All events up to the first for which `last` is true. It has to come within ten seconds.
+/// Receives reports until one has an event for which `last` is true, for at most ten seconds.
+/// Returns the events of all these reports.
 fn events_until(driver: &mut Driver, last: impl Fn(&EventKind) -> bool) -> Vec<Event> {
     let (mut events, mut until) = (Vec::new(), Time::ZERO);
     let began = Instant::now();
@@ -148,7 +149,8 @@ fn a_wrong_answer_costs_the_connection_and_nothing_else() {
     assert!(matches!(ended, Some(Ok(()))), "{ended:?}");
 }
 
-/// If the run began, all later requests would be sent to the advertised address.
+/// The run must not begin: its later requests would all go to the advertised address, where no
+/// server is.
 #[test]
 fn a_cluster_that_advertises_an_unreachable_address_is_refused() {
     let server = broker_at(Some(1), |_, _| {});

@@ -76,8 +76,8 @@ fn heartbeat_answer(correlation: i32, code: i16) -> Vec<u8> {
     framed(&body)
 }
 
-/// The result of a heartbeat. The server answers with these bytes, piece by piece, and then closes
-/// the connection if `closes`.
+/// Sends a heartbeat and returns its result. The server answers with these bytes, piece by piece.
+/// If `closes` is set, it then closes the connection.
 fn call(pieces: Vec<Vec<u8>>, closes: bool) -> Result<i16, CallError> {
     let server = server(move |mut stream| {
         stream.set_nodelay(true).unwrap();

@@ -54,7 +54,8 @@ fn cluster(answers: impl Fn(i16, u32) -> bool + Send + Sync + 'static) -> (Strin
     (server, asked)
 }
 
-/// Writes an answer. Its header has no tags before the API's first flexible version.
+/// Writes an answer. Flexible versions have tagged fields in the header of the answer. ApiVersions
+/// never has them there, and version 4 of Metadata is not flexible.
 fn answer(key: i16, port: i32, body: &mut Vec<u8>) {
     let id = ProducerId(7);
     let flexible = !matches!(key, API_VERSIONS | METADATA);

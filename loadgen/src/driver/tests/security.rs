@@ -1,4 +1,4 @@
-//! TLS and SASL PLAIN against a server in this process. SCRAM is tested by hand, against Kafka.
+//! TLS, PLAIN and OAUTHBEARER against a server in this process.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ fn pem(name: &str) -> Option<Pem> {
     Some(Pem::File(data(name)))
 }
 
-/// A server that answers every request like SyncGroup in version 4, with a long assignment.
+/// A server that answers every request as a SyncGroup of version 4, with a long assignment.
 fn tls_server() -> String {
     let certificate = CertificateDer::from_pem_file(data("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(data("server-key.pem")).unwrap();
