@@ -1,6 +1,6 @@
 //! Requests of share groups to the leaders of partitions, to initialize, delete or read *share
-//! state* (KIP-932). When the position of a [`StateCall`] is durable, the caller sends it to the
-//! leaders. It returns the results to [`crate::Coordinator::state_answered`].
+//! state* (KIP-932). When the position of a [`StateCall`] is durable, the caller sends the call to
+//! the leaders, and returns the results to [`crate::Coordinator::state_answered`].
 
 use crate::partition_set::PartitionSet;
 use crate::request_id::RequestId;
@@ -39,8 +39,8 @@ pub enum StateRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     At(i64),
-    /// The offset that `share.auto.offset.reset` decides when the partition is first read. Kafka
-    /// writes it as -1.
+    /// The start is not known yet: `share.auto.offset.reset` decides it when the partition is first
+    /// read. Kafka writes it as -1.
     Unknown,
 }
 
@@ -59,7 +59,8 @@ pub struct Summary {
     /// The share-partition start offset (SPSO); -1 if it is not known yet.
     pub start_offset: i64,
     pub leader_epoch: i32,
-    /// The number of records from the start on whose delivery is complete; -1 if it is not known.
+    /// From the start offset on, the number of records whose delivery is complete; -1 if it is not
+    /// known.
     pub delivery_complete_count: i32,
     /// The end of the partition's log; None if it is not known.
     pub end_offset: Option<i64>,
@@ -94,8 +95,8 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// The number of records from the start on whose delivery is not complete; -1 if it is not
-    /// known.
+    /// From the start offset on, the number of records whose delivery is not complete; -1 if it is
+    /// not known.
     pub(crate) fn lag(&self) -> i64 {
         match self.end_offset {
             Some(end) if self.start_offset >= 0 && self.delivery_complete_count >= 0 => {
@@ -109,7 +110,7 @@ impl Summary {
 /// Partitions by topic id.
 pub(crate) type ByTopic = BTreeMap<Uuid, TopicState>;
 
-/// Partitions of one topic, with its name, which is kept even if the topic is deleted.
+/// Partitions of one topic, and the topic's name. The name is kept even if the topic is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicState {
     pub(crate) name: Text,
@@ -131,8 +132,8 @@ pub(crate) enum Then {
     GroupsDeleted(DeletingGroups),
     /// The share state of topics is deleted. The response already names the topics that had none.
     Deleted { request: RequestId, response: DeleteShareGroupOffsetsResponse<'static> },
-    /// The offsets of one group, whose index in the response is `at`, were read. The offsets of the
-    /// groups after it are read next.
+    /// The offsets of the group at the index `at` in the response were read. The groups after it
+    /// are read next.
     Described {
         request: RequestId,
         response: DescribeShareGroupOffsetsResponse<'static>,

@@ -5,8 +5,8 @@ use super::{MemberIndex, TargetAssignment, TopicIndex};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// The topics of a group with their subscribers. Each member is named by its place in the visiting
-/// order.
+/// The topics of a group with their subscribers. A member is identified by its place: its index in
+/// the order in which members are visited.
 #[derive(Debug, Default)]
 pub(super) struct Audiences {
     /// The lists of subscribers; each is ascending.
@@ -51,7 +51,8 @@ impl Audiences {
     }
 }
 
-/// For each topic, in ascending order, the subscriptions that include it, also ascending.
+/// The topics in ascending order. For each, the indices of the subscriptions that include it, also
+/// in ascending order.
 fn subscriptions_by_topic(target: &TargetAssignment) -> Vec<(TopicIndex, Vec<usize>)> {
     let mut by_topic: Vec<Vec<usize>> = Vec::new();
     by_topic.resize_with(target.topics_end(), Vec::new);

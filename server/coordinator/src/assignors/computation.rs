@@ -7,11 +7,12 @@ use super::{MemberIndex, TargetAssignment, TopicPartition};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The usual budget of [`Computation::step`]: the number of partitions and members to visit, which
-/// takes a quarter to half a millisecond.
+/// The usual budget of [`Computation::step`], in visits of a partition or member. It takes a
+/// quarter to half a millisecond.
 pub const SLICE: usize = 150_000;
 
-/// The cost, in visits, of building the list of partitions of a member whose target changes.
+/// The cost of building the new list of partitions of a member whose target changes, as a number of
+/// visits.
 pub(super) const CHANGE_COST: usize = 32;
 
 /// Kafka's server-side assignors of consumer groups.
@@ -20,7 +21,8 @@ pub enum Assignor {
     /// Balanced over all topics, and sticky.
     #[default]
     Uniform,
-    /// Consecutive partitions of each topic. Topics with equal partition counts are co-partitioned.
+    /// Consecutive partitions of each topic. Topics with equal partition counts and the same
+    /// members are co-partitioned.
     Range,
 }
 
@@ -38,8 +40,8 @@ impl Assignor {
     }
 }
 
-/// Whether all members subscribe to the same topic names. Kafka compares names: a member that also
-/// names a topic that does not exist differs from the others.
+/// Whether all members subscribe to the same topics. Kafka compares the names: if a member also
+/// names a topic that does not exist, its subscription differs from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriptionType {
     Homogeneous,
@@ -84,9 +86,9 @@ impl Computation {
         })
     }
 
-    /// Visits about `budget` members and partitions. When the computation is complete, returns the
-    /// members whose target changes or that have no target yet. Must not be called again after
-    /// that.
+    /// Visits about `budget` members and partitions. Returns `None` until the computation is
+    /// complete. Then returns the new targets of members whose target changes, or that had none.
+    /// Must not be called again after that.
     pub fn step(&mut self, target: &TargetAssignment, budget: usize) -> Option<Vec<Change>> {
         match &mut self.0 {
             Work::Range(work) => work.step(target, budget),

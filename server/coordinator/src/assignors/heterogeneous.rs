@@ -1,8 +1,10 @@
 //! `uniform` for members with different subscriptions (`UniformHeterogeneousAssignmentBuilder` of
-//! Kafka). The free partitions of each topic go to its least loaded subscribers. Then partitions of
-//! each topic move from the most to the least loaded subscriber, until no move helps.
+//! Kafka). First it assigns the free partitions of each topic to the topic's least loaded
+//! subscribers. Then, topic by topic, it moves partitions from the most to the least loaded
+//! subscribers. It ends when no move helps, or after [`ROUNDS_MAX`] rounds over all topics.
 //!
-//! Members are named by their place in the visiting order, which breaks ties.
+//! A member is identified by its place: its index in the order in which members are visited. The
+//! place decides between members with equal loads.
 
 use super::audience::Audiences;
 use super::computation::CHANGE_COST;
@@ -13,7 +15,7 @@ use core::cmp::Ordering;
 use core::mem;
 use muster_codec::Uuid;
 
-/// The number of balancing rounds over all topics, as in Kafka.
+/// The maximum number of rounds in which all topics are balanced, as in Kafka.
 const ROUNDS_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -30,12 +32,14 @@ pub(super) struct Heterogeneous {
     loads_before: Loads,
     /// Whether the partitions of each member change, by the member's place.
     is_changed: Vec<bool>,
-    /// For each audience, the value of `moves` when its members were last found balanced.
+    /// For each list of subscribers (audience), the value of `moves` when its members were last
+    /// balanced. While `moves` is the same, they still are.
     even_at: Vec<Option<usize>>,
     moves: usize,
     /// The audience for which `marked` was last filled.
     audience: Option<usize>,
-    /// The last audience for which each member was marked, by the member's place.
+    /// For each member, by its place, the last list of subscribers (audience) in which it was
+    /// found.
     marked: Vec<usize>,
     levels: Levels,
     holdings: Holdings,
@@ -55,8 +59,8 @@ struct Topic {
     free: Vec<u32>,
 }
 
-/// The pass under way. A number is the index of the next topic in `topics`; in `Conclude`, the
-/// place of the next member.
+/// The current pass. The number is the index in `topics` of the topic that is next. In `Conclude`
+/// it is the place of the member that is next.
 #[derive(Debug, Clone, Copy)]
 enum Pass {
     Scan(usize),
@@ -78,7 +82,8 @@ enum Pass {
 #[derive(Debug, Default)]
 struct Holdings {
     partitions: Vec<u32>,
-    /// The part of `partitions` that each member may give up, by the member's place.
+    /// For each member, by its place, the range of `partitions` that has the partitions it owns and
+    /// has not given up.
     ranges: Vec<(u32, u32)>,
 }
 
@@ -186,8 +191,8 @@ impl Heterogeneous {
         1 + topic.subscribers + topic.free.len()
     }
 
-    /// Balances a topic. The pass ends after [`ROUNDS_MAX`] rounds, or when it returns to the topic
-    /// of the last moves without further moves.
+    /// Balances a topic, and sets the pass of the next step. The pass `Balance` ends after
+    /// [`ROUNDS_MAX`] rounds, or when all topics were visited since the last move.
     fn balance(&mut self, round: usize, next: usize, last_moved: Option<usize>) -> usize {
         if round == ROUNDS_MAX || self.topics.is_empty() || last_moved == Some(next) {
             self.pass = Pass::Mark;

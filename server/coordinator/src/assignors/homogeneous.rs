@@ -26,11 +26,11 @@ pub(super) struct Homogeneous {
     /// The number of entries of `free` that are assigned.
     taken: usize,
     total: usize,
-    /// The members that gave up partitions, with the partitions that they kept; ascending by index
-    /// in `members`.
+    /// The members that gave up partitions: each one's index in `members`, and the partitions that
+    /// it kept. In ascending order of the index.
     trimmed: Vec<(usize, Vec<TopicPartition>)>,
-    /// The members that get further partitions, each with the number of partitions; ascending by
-    /// index in `members`.
+    /// The members that get further partitions: each one's index in `members`, and the number of
+    /// partitions. In ascending order of the index.
     wanting: Vec<(usize, usize)>,
     pass: Pass,
     changes: Vec<Change>,
@@ -122,8 +122,9 @@ impl Homogeneous {
         spent + 1
     }
 
-    /// Sets the quota of the next member. If the quotas cannot be equal, some members get one more:
-    /// first those that already have more than the even share, then the last ones.
+    /// Sets the quota of the next member. If the partitions cannot be divided evenly, some quotas
+    /// are one higher: first those of members that already have more than the even share, then
+    /// those of the last members.
     fn set_quota(&mut self, target: &TargetAssignment, place: usize, mut extras: usize) -> usize {
         let Some(member) = self.members.get(place).copied() else {
             self.pass = Pass::Outcome { next: 0, trimmed: 0, wanting: 0 };
@@ -146,16 +147,16 @@ impl Homogeneous {
         1 + load
     }
 
-    /// Lets a member keep its first partitions, in the order of Java's sets, and give up the
-    /// others.
+    /// Reduces a member to its quota. It keeps its first partitions in the order of Java's sets,
+    /// and the others become free.
     fn trim(&mut self, target: &TargetAssignment, place: usize, quota: usize) {
         let mut kept = self.kept(target, self.members[place], 0);
         self.free.extend(split_in_record_order(&mut kept, quota, target));
         self.trimmed.push((place, kept));
     }
 
-    /// The partitions that a member may keep: they exist, and it still owns them. The list gets
-    /// capacity for `more`.
+    /// The partitions that a member may keep: they exist, the members subscribe to their topics,
+    /// and the member still owns them. The list gets capacity for `more`.
     fn kept(
         &self,
         target: &TargetAssignment,

@@ -33,10 +33,10 @@ fn sort_key_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -
     (buckets.of_hash(uuid_hash(topic.id)), buckets.of_hash(topic.name_hash))
 }
 
-/// Keeps `len` partitions of a member, and returns the rest. `partitions` are ascending. The kept
-/// partitions come first when Java iterates over the collections into which Kafka decodes the
-/// record of the target assignment. The kept partitions are unordered afterwards; the returned
-/// partitions are in Java's order.
+/// Keeps `len` partitions of a member, and returns the others, in Java's order. Kafka decodes the
+/// record of the target assignment into Java collections; the kept partitions are the first `len`
+/// in the iteration order of these collections. `partitions` are ascending before the call, and
+/// unordered after it.
 pub(super) fn split_in_record_order(
     partitions: &mut Vec<TopicPartition>,
     len: usize,
@@ -73,8 +73,8 @@ fn keyed_by_record_order(
     keyed
 }
 
-/// The buckets of a `HashSet` that is built from a collection: it doubles one entry earlier than a
-/// `HashSet` that grows.
+/// The buckets of a `HashSet` that Java builds from a collection of `len` elements. Such a set
+/// doubles its buckets one element earlier than a set to which elements are added one by one.
 pub(super) fn buckets_of_copy(len: usize) -> Buckets {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(len + 1);

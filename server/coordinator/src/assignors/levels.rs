@@ -19,7 +19,8 @@ pub(super) struct Levels {
     high: High,
 }
 
-/// The lower level. The members in `sorted[..end]` are on it or were visited on it.
+/// The lower level, a number of partitions. Each member in `sorted[..end]` has this number, or
+/// one more if the member was already visited on this level.
 #[derive(Debug, Default)]
 struct Low {
     level: i64,
@@ -27,8 +28,8 @@ struct Low {
     next: usize,
 }
 
-/// The upper level. `sorted[start..end]` are on it; members from `end` on cannot give up a
-/// partition.
+/// The upper level. The members in `sorted[start..end]` are on it. The members from `end` on
+/// cannot give up a partition.
 #[derive(Debug, Default)]
 struct High {
     level: i64,

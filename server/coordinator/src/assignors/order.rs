@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::mem;
 
-/// Members in Kafka's order. Members that joined since the last call of [`Self::members`] are kept
-/// apart, so that a call costs one pass.
+/// Members in Kafka's order. `joined` has the members that joined since the last call of
+/// [`Self::members`]; the next call merges them into `sorted` in one pass.
 #[derive(Debug, Default)]
 pub struct VisitOrder {
     sorted: Vec<Visit>,
@@ -62,7 +62,8 @@ impl VisitOrder {
     }
 
     /// The members in the order in which Kafka visits them for a request of a new member that is in
-    /// the long-lived table already. The table grows for the member only with its second write.
+    /// the long-lived table already. Kafka writes a new member to the table twice, and the table
+    /// grows for the member only at the second write.
     pub fn members_with_newest(&mut self) -> Vec<MemberIndex> {
         self.sort(1);
         self.with_last(None)
@@ -139,8 +140,8 @@ impl Visit {
 
 /// The capacity of Kafka's long-lived table (`TimelineHashMap`), as the exponent of a power of two.
 /// The table doubles when (size + 1) × 0.75 exceeds its capacity, since `BaseHashTable` multiplies
-/// the size by the load factor, not the capacity. So it may hold 4/3 of its capacity, in chains. It
-/// never shrinks.
+/// the size by the load factor, not the capacity. So the table may have 4/3 as many members as
+/// slots; the members of one slot form a chain. The table never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableBits(u32);
 
@@ -210,8 +211,8 @@ mod tests {
 
     #[test]
     fn the_table_has_not_grown_for_a_member_that_was_written_once() {
-        // The hashes share a bucket of the `HashMap` and a slot of a table of two; in a table of
-        // four they have a slot each.
+        // The two ids have the same bucket in the `HashMap`, and the same slot in a long-lived
+        // table of two slots. In a table of four slots they have different slots.
         let mut order = order_of(&["s-a35727cb"]);
         assert_eq!(order.members(None), [0]);
         order.insert(1, hash_code("s-002bfd64"), 1);

@@ -8,7 +8,8 @@ use core::mem;
 /// The length that the table may have even if few partitions are owned.
 const TABLE_MIN: usize = 256;
 
-/// The maximum length of a longer table, as a multiple of the number of owned partitions.
+/// If the table is longer than [`TABLE_MIN`], it has at most this many entries for each owned
+/// partition.
 const TABLE_FACTOR: usize = 4;
 
 /// The owners of partitions. High partition numbers, with which the table would be mostly empty,

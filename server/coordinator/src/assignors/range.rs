@@ -15,7 +15,7 @@ pub(super) struct Range {
     /// The index in `members` of the next member.
     next: usize,
     shares: Vec<Share>,
-    /// For each subscription, its topics, and the topics that still have unassigned partitions.
+    /// For each subscription: all its topics, and those that may still have unassigned partitions.
     open: Vec<(Arc<[TopicIndex]>, Vec<TopicIndex>)>,
     joins: u64,
     changes: Vec<Change>,
@@ -68,7 +68,8 @@ impl Range {
         let is_known = |known: &&mut (Arc<_>, _)| Arc::ptr_eq(&known.0, topics);
         let mut partitions = Vec::new();
         let mut spent = 0;
-        // A member whose subscription changed after the start waits for the next computation.
+        // If the member's subscription did not exist when the computation started, the member gets
+        // nothing until the next computation.
         if let Some((_, open)) = self.open.get_mut(found.subscription).filter(is_known) {
             spent += open.len();
             open.retain(|topic| self.shares[*topic as usize].give_next(*topic, &mut partitions));
@@ -83,8 +84,8 @@ impl Range {
 }
 
 impl Share {
-    /// Assigns the share of the next member. If there is a remainder, the first members get one
-    /// more each. Returns whether partitions are left.
+    /// Assigns to the next member its share of the topic. If the shares cannot be equal, the first
+    /// members get one partition more. Returns whether unassigned partitions are left.
     fn give_next(&mut self, topic: TopicIndex, partitions: &mut Vec<TopicPartition>) -> bool {
         let left = self.count - self.next;
         let share = left.div_ceil(self.members.max(1));

@@ -12,8 +12,8 @@ use core::mem;
 use hashbrown::HashMap;
 use muster_codec::Uuid;
 
-/// The most partitions of a topic that are assigned; others are ignored. This bounds the memory
-/// that a partition number in a record can reserve.
+/// Partitions of a topic from this number on are ignored. This bounds the memory that a partition
+/// number in a record can reserve.
 pub const PARTITIONS_MAX: u32 = 1 << 20;
 
 /// The subscriptions of a group's members, and their targets.
@@ -44,7 +44,7 @@ pub(super) struct Topic {
     pub(super) owners: Owners,
     /// The number of subscriptions that include the topic.
     subscriptions: u32,
-    /// How often the topic occurs in targets, counted in partitions.
+    /// The number of partitions of the topic in all targets together.
     assigned: usize,
 }
 
@@ -80,8 +80,9 @@ struct Name {
 }
 
 impl TargetAssignment {
-    /// The index of a topic, which gets a new index if it has none. A new index is valid until its
-    /// first use, and then while a member subscribes to the topic or owns a part of it.
+    /// The index of a topic, which gets a new index if it has none. A new index is valid even
+    /// before a subscription or a target uses the topic. After the first use, it is valid as long
+    /// as any subscription or target uses the topic.
     pub fn topic(&mut self, id: Uuid) -> TopicIndex {
         if let Some(topic) = self.topics_by_id.get(&id) {
             return *topic;
@@ -95,7 +96,7 @@ impl TargetAssignment {
         topic
     }
 
-    /// Sets the name of a topic. It orders two topics in one bucket of Kafka's hash tables.
+    /// Sets the name of a topic. Names order the topics in one bucket of Kafka's hash tables.
     ///
     /// # Panics
     /// The index holds no topic.
@@ -184,7 +185,8 @@ impl TargetAssignment {
         let Some(gone) = self.take(former) else { return };
         let target = gone.target.unwrap_or_default();
         self.join(member, id, instance_id);
-        // This precedes the release of the old target, because a topic without users is forgotten.
+        // The new target is set before the old target is released: a topic that no subscription or
+        // target uses, even for a moment, is forgotten.
         self.set(member, target.clone());
         let kept = if member == former { &target[..] } else { &[] };
         self.release(former, &target, kept);
@@ -263,8 +265,8 @@ impl TargetAssignment {
         &self.subscriptions
     }
 
-    /// Called when a computation starts. Frees the indexes that only the previous computation could
-    /// name.
+    /// Called when a computation starts. Frees the indexes of forgotten topics: only the previous
+    /// computation could still refer to them.
     pub(super) fn begin(&mut self) {
         self.topics_unused.append(&mut self.topics_forgotten);
     }

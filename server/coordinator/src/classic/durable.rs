@@ -29,7 +29,7 @@ pub(crate) struct DurableMember {
 }
 
 impl Durable {
-    /// Reads a record. Texts and bytes that equal those of a live member share its memory.
+    /// Reads a record. Texts and bytes that equal those of a live member share the member's memory.
     pub(crate) fn from_record(value: &GroupMetadataValue<'_>, live: &Members) -> Self {
         let protocol = value.protocol.as_deref();
         let members = value.members.iter().map(|member| {

@@ -63,8 +63,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Removes a member and answers its parked requests, so that its client joins again if it is
-    /// still there.
+    /// Removes a member and answers its parked requests. If its client still exists, these answers
+    /// make it join again.
     pub(super) fn remove_member(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
         let Some(mut member) = self.members.remove(member_id) else { return };
         self.pending_syncs.remove(member_id);

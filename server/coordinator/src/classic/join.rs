@@ -87,8 +87,8 @@ impl<'j> Joining<'j> {
         self.request.protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
     }
 
-    /// Approximately [`Member::bytes`] of the new member. The client or instance id counts twice,
-    /// because a new member id contains it.
+    /// An estimate of [`Member::bytes`] for the new member. The client id and the instance id count
+    /// twice, because a new member id begins with one of them.
     fn bytes(&self) -> usize {
         let instance_id = self.request.group_instance_id.as_ref().map_or(0, |it| it.len());
         let texts = 2 * (self.client_id.len() + instance_id) + self.client_host.len();
@@ -258,7 +258,7 @@ impl ClassicGroup {
         }
         let unchanged =
             self.members.get(member_id).is_some_and(|member| member.offers(&request.protocols));
-        // A leader that joins a stable group again requests a rebalance.
+        // If the leader of a stable group joins again, it requests a rebalance.
         let repeats = match self.state {
             State::CompletingRebalance => unchanged,
             State::Stable => unchanged && !self.members.is_leader(member_id),
@@ -276,9 +276,9 @@ impl ClassicGroup {
         self.rebalance_or_complete_join(turn);
     }
 
-    /// The cause of the rebalance when a member joins again: whether its subscription has changed.
-    /// Only topics are compared, because the metadata of a cooperative assignor also contain the
-    /// owned partitions.
+    /// The cause of the rebalance when a member joins again. It depends on whether the member's
+    /// subscription has changed. Only topics are compared, because the metadata of a cooperative
+    /// assignor also contain the owned partitions.
     fn cause_of(&self, member_id: &str, request: &JoinGroupRequest<'_>) -> Cause {
         let topics = |metadata: &[u8]| {
             ConsumerProtocolSubscription::read(metadata).map(|it| {
@@ -308,8 +308,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Parks the JoinGroup of a member. An older JoinGroup, whose connection the client has left,
-    /// is answered. In Kafka it waits for ever.
+    /// Parks the JoinGroup of a member. If an older JoinGroup of the member is still parked, its
+    /// client has left that connection; the older one is answered. In Kafka it waits for ever.
     pub(super) fn park_join(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
         if let Some(before) = self.members.park_join(member_id, parked) {
             before.refuse_join(turn, ErrorCode::RebalanceInProgress, member_id);

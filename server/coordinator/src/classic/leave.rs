@@ -1,6 +1,6 @@
-//! LeaveGroup. From v3 on, a request may remove several members, and a static member by its
-//! instance id alone, as administrators do. Before v3 the member's error is the error of the
-//! response.
+//! LeaveGroup. From v3 on, a request may remove several members. For administrators, it may name a
+//! static member by its instance id alone. Before v3 a request names one member, whose error is the
+//! error of the response.
 
 use super::ClassicGroup;
 use super::state::State;

@@ -35,8 +35,8 @@ pub(crate) struct Member {
     pub(crate) assignment: Blob,
     pub(crate) parked_join: Option<Parked>,
     pub(crate) parked_sync: Option<Parked>,
-    /// Whether its first JoinGroup is unanswered. Until the answer the client has no member id for
-    /// heartbeats.
+    /// Whether the member's first JoinGroup is unanswered. Before the answer the client does not
+    /// know the member id, so it cannot send heartbeats.
     pub(crate) is_new: bool,
     pub(crate) session: Timer,
     /// When its session last began: at a request, or at the answer to a parked request.
@@ -99,8 +99,8 @@ impl Member {
                 .all(|(mine, other)| *mine.name == *other.name && *mine.metadata == *other.metadata)
     }
 
-    /// Whether the member waits for an answer, so that the end of its session is ignored. A new
-    /// member may wait only until its timer fires.
+    /// Whether the end of the member's session is ignored because the member waits for an answer.
+    /// False for a new member: it may wait only until its timer fires.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.is_new && (self.parked_join.is_some() || self.parked_sync.is_some())
     }

@@ -1,4 +1,4 @@
-//! The members of a classic group, with counts that save requests a pass over all members.
+//! The members of a classic group, and counts over them: requests need no pass over all members.
 
 use super::member::{Member, Protocol};
 use super::parked::Parked;
@@ -61,8 +61,8 @@ impl Members {
         self.members.get_mut(member_id).ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// A member, to be changed only in fields that no count includes: not in its parked join, its
-    /// protocols or its texts.
+    /// A member. The caller must not change its parked join, its protocols or its texts, because
+    /// the counts depend on them.
     pub(crate) fn get_mut(&mut self, member_id: &str) -> Option<&mut Member> {
         self.members.get_mut(member_id)
     }

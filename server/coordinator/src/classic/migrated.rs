@@ -59,9 +59,9 @@ impl ClassicGroup {
         }
     }
 
-    /// A stable group of consumers, led by the first member. `assign` returns a member's assignment
-    /// for its id and its metadata for the elected protocol. None if the members have no protocol
-    /// in common.
+    /// A stable group of consumers, led by the first member. `assign` gets a member's id and its
+    /// metadata for the elected protocol, and returns the member's assignment. None if the members
+    /// have no protocol in common.
     pub(crate) fn of_consumers(
         turn: &mut Turn<'_, '_>,
         id: Text,
@@ -94,7 +94,8 @@ impl ClassicGroup {
         self.prepare_rebalance(turn);
     }
 
-    /// The record of a converted group. Its replay changes nothing else. None if it is too large.
+    /// The record of a converted group. Its replay changes no volatile state. None if the record is
+    /// too large.
     pub(crate) fn migrated_record(&mut self, wall: Wall) -> Option<GroupRecord<'static>> {
         let value = self.record(|member| owned_bytes(&member.assignment));
         if is_too_large(&value) {

@@ -4,8 +4,8 @@
 //! A group has durable and volatile state. The durable state, [`durable`], is its last
 //! GroupMetadata record; only [`ClassicGroup::replay`] changes it. The volatile state is the
 //! rebalance under way: the members that have joined, the parked requests, the timers. A crash
-//! loses it, and clients join again. A handler that writes a record leaves the transition that
-//! follows from it to the replay: to Stable with the assignments of all members, or to Empty.
+//! loses it, and clients join again. After a handler has written a record, the replay of the record
+//! makes the transition: to Stable with the assignments of all members, or to Empty.
 
 mod describe;
 mod durable;
@@ -111,7 +111,7 @@ impl ClassicGroup {
         self.state
     }
 
-    /// The number of members, including those whose JoinGroup is parked, and of pending member ids.
+    /// The number of members and of pending member ids. Includes members with a parked JoinGroup.
     pub(crate) fn members_and_pending(&self) -> usize {
         self.members.len() + self.pending_joins.len()
     }

@@ -14,9 +14,9 @@ use muster_codec::records::GroupMetadataValue;
 const COMPARED_BYTES_MAX: usize = 256 << 10;
 
 impl ClassicGroup {
-    /// Compares the assignments in the group's last record with the assignments in `record`, its
-    /// next one: the number of members whose assignment changed, and the number of partitions that
-    /// they got.
+    /// Compares the assignments in the group's last record with those in `record`, the group's next
+    /// record. Returns the number of members whose assignment changed, and the number of partitions
+    /// that these members got.
     pub(super) fn moved_by(&self, record: &GroupMetadataValue<'_>) -> Moved {
         let known = self.durable().into_iter().flat_map(|durable| &durable.members);
         let known: HashMap<&str, &[u8]> =
@@ -55,7 +55,7 @@ fn given(before: &[u8], after: &[u8]) -> Option<u32> {
     Some(new.sum::<usize>() as u32)
 }
 
-/// The partitions of an assignment. An empty assignment has no bytes.
+/// The partitions of an assignment. An assignment without bytes is valid: it has no partitions.
 fn by_topic(assignment: &[u8]) -> Option<ByTopic<'_>> {
     let mut topics = ByTopic::new();
     if assignment.is_empty() {

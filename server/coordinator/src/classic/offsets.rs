@@ -1,4 +1,4 @@
-//! Whether a classic group allows commits, deletion of offsets, and its own deletion.
+//! Checks whether a classic group allows a commit, the deletion of offsets, or its own deletion.
 
 use super::state::State;
 use super::{ClassicGroup, restart_session};
@@ -38,8 +38,8 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// Checks whether a transactional commit is allowed: without a member id in each state, and for
-    /// members even during a rebalance. It does not count as a heartbeat.
+    /// Checks whether a transactional commit is allowed. A commit without a member id is allowed in
+    /// each state, and a commit of a member even during a rebalance. Neither counts as a heartbeat.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
@@ -91,7 +91,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The time from which the retention of offsets counts; None while offsets may not expire.
+    /// The time from which the retention of the group's offsets counts. None if the offsets do not
+    /// expire in this state.
     pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
         let is_consumer = self.uses_consumer_protocol() && self.subscribed_topics.is_some();
         match self.state {

@@ -25,7 +25,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Starts a rebalance. The first rebalance of a group waits for more members to join.
+    /// Starts a rebalance. The rebalance of a group that was Empty waits for more members to join.
     pub(super) fn prepare_rebalance(&mut self, turn: &mut Turn<'_, '_>) {
         if self.state == State::CompletingRebalance {
             self.abandon_assignment(turn, ErrorCode::RebalanceInProgress);
@@ -139,7 +139,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Writes a generation without members. Its replay makes the group Empty.
+    /// Writes the record of a generation without members. Its replay makes the group Empty.
     fn generation_without_members(&mut self, turn: &mut Turn<'_, '_>) {
         let record = GroupMetadataValue {
             generation: self.generation.wrapping_add(1),

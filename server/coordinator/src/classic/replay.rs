@@ -14,8 +14,9 @@ use muster_codec::Wall;
 use muster_codec::records::GroupMetadataValue;
 
 impl ClassicGroup {
-    /// Applies a GroupMetadata record. If a handler wrote the record, makes the transition that
-    /// follows from it. If the record comes from the log, replaces the whole state.
+    /// Applies a GroupMetadata record. If a handler of this group wrote the record, the group makes
+    /// the transition for which it was written. If the record comes from the log, it replaces the
+    /// whole state.
     pub(crate) fn replay(&mut self, timers: &mut Timers, value: &GroupMetadataValue<'_>) {
         let durable = Durable::from_record(value, &self.members);
         match self.writing_since.take() {
@@ -31,7 +32,7 @@ impl ClassicGroup {
         self.cancel_timers(timers);
     }
 
-    /// Derives the state that follows from records once all of them are replayed.
+    /// Called when all records are replayed: derives the rest of the state from the replayed state.
     pub(crate) fn restored(&mut self) {
         self.subscribed_topics = self.subscriptions_topics();
     }

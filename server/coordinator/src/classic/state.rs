@@ -1,4 +1,4 @@
-//! The states of a classic group, what each answers, and which may follow which.
+//! The states of a classic group: the answers to requests in each state, and the next state.
 //!
 //! | | Empty | Preparing | Completing | Stable |
 //! |---|---|---|---|---|
@@ -18,13 +18,13 @@
 //! | no member (3) | taken | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID |
 //! | OffsetDelete | taken | taken (4) | taken (4) | taken (4) |
 //! | DeleteGroups | deleted | NON_EMPTY_GROUP | NON_EMPTY_GROUP | NON_EMPTY_GROUP |
-//! | session over: member | - | leaves unless parked | rebalance unless parked | rebalance |
+//! | session over: member without a parked request | - | leaves | rebalance | rebalance |
 //! | pending id | forgotten | forgotten (2) | forgotten | forgotten |
 //! | rebalance timeout | - | ends without the late (5) | - | - |
 //! | sync timeout | - | - | rebalance without the late | rebalance without the late |
 //! | sweep, no offsets left | deleted | - | - | - |
 //!
-//! 1. Unless the vote changes the protocol, which causes a rebalance.
+//! 1. A rebalance if the vote changes the protocol, or if the group's record would be too large.
 //! 2. The join phase ends if this id was the last that was missing.
 //! 3. Neither a member id nor a generation: the client uses the group only for offsets.
 //! 4. Topics to which members subscribe are refused. A group that is not of consumers answers
@@ -32,10 +32,11 @@
 //! 5. To CompletingRebalance, or to Empty if no member has joined.
 //!
 //! "Rebalance" is the transition to PreparingRebalance, and at once to CompletingRebalance if all
-//! members have joined. A "newcomer" has no member id yet, or a pending one. A "stranger" sends a
-//! member id that the group does not know. "The late" are the members that did not join, or sync,
-//! in time. The fifth state, Dead, has no column: a deleted group is removed at once, so that
-//! requests find no group. OffsetFetch, ListGroups and DescribeGroups are answered in each state.
+//! members have joined. A "newcomer" joins with a pending member id, or without a member id if it
+//! needs none (as a static member, or before v4). A "stranger" sends a member id that the group
+//! does not know. "The late" are the members that did not join, or sync, in time. The fifth state,
+//! Dead, has no column: a deleted group is removed at once, so that requests find no group.
+//! OffsetFetch, ListGroups and DescribeGroups are answered in each state.
 
 /// The state of a classic group (`ClassicGroupState` in Kafka).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

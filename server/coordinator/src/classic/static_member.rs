@@ -62,8 +62,9 @@ impl ClassicGroup {
         }
     }
 
-    /// Keeps the member in the current generation. A leader of a version without `skip_assignment`
-    /// must not learn that it is the leader, because it would then send an assignment.
+    /// Keeps the member in the current generation. If the member is the leader, and the version of
+    /// its JoinGroup has no `skip_assignment`, the answer must not say that it is the leader: it
+    /// would then send an assignment.
     fn keep_generation(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -47,8 +47,8 @@ fn state(member: &Member) -> &'static str {
     }
 }
 
-/// The partitions of an assignment. None if it is too long or malformed. An empty assignment has no
-/// bytes.
+/// The partitions of an assignment. None if the assignment is too long or malformed. An assignment
+/// without bytes is valid: it has no partitions.
 fn assigned(bytes: &[u8]) -> Option<Assigned> {
     let mut assigned = Assigned::default();
     if bytes.is_empty() {

@@ -93,8 +93,8 @@ impl ConsumerGroup {
             let timeout_ms = member.profile.classic.as_ref().map(|it| it.session_timeout_ms);
             if let (Some(number), Some(ms)) = (group.members.slot_number(member_id), timeout_ms) {
                 group.start_session(turn, number, ms);
-                // `start_session` noted the connection of the current request, which is another
-                // member's.
+                // `start_session` noted the connection of the current request, but the request
+                // came from another member.
                 let slot = group.members.slot_mut(number);
                 slot.into_iter().for_each(|slot| slot.timers.heard_on = None);
             }
@@ -102,7 +102,8 @@ impl ConsumerGroup {
         group
     }
 
-    /// Like [`Self::assign`], but keeps the existing target, for a member that replaces another.
+    /// Like [`Self::assign`], but without a new target. For a member that replaces another member
+    /// and takes over its target.
     pub(crate) fn reconcile_to_last(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -131,7 +132,7 @@ impl ConsumerGroup {
         protocol_type == PROTOCOL_TYPE && protocols.any(|name| self.is_empty() || is_common(name))
     }
 
-    /// Whether all members use the classic protocol, apart from the leaving members `going`.
+    /// Whether all members use the classic protocol, apart from the members `going`, which leave.
     pub(crate) fn is_classic_without(&self, going: &[u32]) -> bool {
         let members = going.iter().filter_map(|it| self.members.slot(*it)?.member.as_ref());
         let classic = members.filter(|member| member.is_classic()).count();
@@ -285,8 +286,8 @@ impl ConsumerGroup {
     }
 }
 
-/// A stable member that owns its partitions since `generation`, which becomes its member epoch:
-/// its id, the member, and the partitions.
+/// Converts a migrating member to a stable member. `generation` is its member epoch, and the epoch
+/// in which it got its partitions. Returns its id, the member, and the partitions.
 fn settled(member: MigratingMember, generation: i32) -> (Text, Member, Partitions) {
     let current = Current {
         epoch: generation,

@@ -10,9 +10,9 @@ use crate::modern::{Draft, Refusal};
 use crate::turn::Turn;
 
 impl ConsumerGroup {
-    /// Decides how a member's changed subscription affects the group. A new expression bumps the
-    /// group epoch when it is resolved. If a classic member sent the expression, the epoch is
-    /// bumped at once.
+    /// Decides how a member's changed subscription affects the group. A new regular expression
+    /// bumps the group epoch when the topics that match it are known. If a classic member sent the
+    /// expression, the epoch is bumped at once.
     pub(super) fn effect(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -56,10 +56,11 @@ impl ConsumerGroup {
         classify(shared, subscriptions, members)
     }
 
-    /// Called when a member replaces its expression by an expression that is not resolved yet. Like
-    /// Kafka, the group notices the new expression only when it is resolved. Until then, the hash
-    /// of the subscriptions without the old expression's topics counts as current. Returns whether
-    /// the topics of the previous subscriptions have changed.
+    /// Called when a member replaces its regular expression by one that is not resolved yet: the
+    /// matching topics are not known. Like Kafka, the group notices the new expression only when it
+    /// is resolved. Until then, the hash of the subscriptions without the topics of the old
+    /// expression counts as current. Does nothing and returns true if the topics of the previous
+    /// subscriptions have changed.
     pub(super) fn exchange(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -108,8 +109,8 @@ pub(super) fn subscription_type(
     classify(regexes.subscribed().next().map(|(_, n)| n), subscriptions, members)
 }
 
-/// Compares subscriptions. `with_regex` is the number of members with the first expression; None if
-/// there are no expressions.
+/// Decides whether all members have the same subscription. `with_regex` is the number of members
+/// with the first regular expression; None if there are no expressions.
 fn classify(
     with_regex: Option<usize>,
     subscriptions: &Subscriptions,

@@ -1,4 +1,4 @@
-//! How a consumer group takes the steps of [`crate::modern`].
+//! The steps of [`crate::modern`] for a consumer group.
 
 use super::answer::answer;
 use super::classic_member::ClassicTimers;

@@ -8,7 +8,8 @@ use crate::text::Text;
 use alloc::collections::BTreeMap;
 
 impl ConsumerGroup {
-    /// The subscriptions without these members. Removes the expressions that only they used.
+    /// The subscriptions without these members. Removes the regular expressions that no other
+    /// member uses.
     pub(super) fn subscriptions_without(
         &self,
         draft: &mut Draft<'_>,

@@ -19,7 +19,8 @@ pub(crate) type Member = crate::modern::member::Member<Profile, Uuid>;
 /// The current assignment of a member of a consumer group.
 pub(crate) type Current = crate::modern::member::Current<Uuid>;
 
-/// The properties that a member sends. They are the content of its metadata record.
+/// The properties of a member that are the content of its metadata record. The member sends them,
+/// except for its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
     /// Set for static members.
@@ -135,7 +136,7 @@ impl Profile {
         }
     }
 
-    /// Reads a record. Values that equal those of `before` share its memory.
+    /// Reads a record. Values that are equal in `before` share the memory of `before`.
     pub(crate) fn from_record(
         value: &ConsumerGroupMemberMetadataValue<'_>,
         before: Option<&Self>,

@@ -1,16 +1,16 @@
-//! Consumer groups (KIP-848): members heartbeat with their subscription and the partitions that
-//! they own, and the server assigns partitions to them.
+//! Consumer groups (KIP-848): the heartbeats of members contain their subscription and the
+//! partitions that they own, and the server assigns partitions to the members.
 //!
-//! [`crate::modern`] has the steps of a heartbeat, which all newer kinds share; [`kind`](kind)
-//! implements them for consumer groups. Only consumer groups have regular expressions
-//! ([`regex`](regex)) and members that use the classic protocol
+//! The steps of a heartbeat are in [`crate::modern`], because all newer kinds of groups share them.
+//! [`kind`](kind) implements these steps for consumer groups. Only consumer groups have regular
+//! expressions ([`regex`](regex)) and members that use the classic protocol
 //! ([`classic_member`](classic_member)).
 //!
 //! All durable state is in the records, and only [`replay`](replay) changes it. A handler changes
 //! slots, timers and the input of the assignors.
 //!
-//! After a load a group resolves its regular expressions again, unless they were resolved at the
-//! version of the topics that the load found.
+//! After a load a group resolves its regular expressions again, unless the version of the topics is
+//! still the version from which they were last resolved.
 
 mod answer;
 pub(crate) mod classic_member;
@@ -61,8 +61,8 @@ pub(crate) struct Consumer {
     /// Whether all members have the same subscription. None if members changed since this was last
     /// determined. As in Kafka, a new resolution of a regular expression does not reset the value.
     subscription_type: Option<SubscriptionType>,
-    /// The hash of the current subscriptions, if it differs from the hash of the group epoch. It
-    /// differs while a member's new expression is not resolved yet.
+    /// The hash of the current subscriptions, while a member's new expression is not resolved yet:
+    /// the group epoch was then not raised for this hash. None otherwise.
     present_hash: Option<i64>,
 }
 

@@ -1,5 +1,5 @@
-//! Which partitions of a group are owned, with the epochs of the owners. A partition is removed
-//! here before it is assigned to another member.
+//! The partitions of a group that have an owner, with the member epochs of the owners. Before a
+//! partition is assigned to another member, it is removed here.
 
 use crate::modern::owned::Owned;
 use hashbrown::HashMap;

@@ -50,7 +50,7 @@ pub(crate) struct Regexes {
     expressions: BTreeMap<Text, Expression>,
     /// Whether the expressions were resolved since the load.
     resolved_since_load: bool,
-    /// The number of expressions that members use, and the number that are resolved.
+    /// The number of expressions that members use; `resolved` is the number of resolved ones.
     subscribed: usize,
     resolved: usize,
     pub(super) timer: Timer,
@@ -201,8 +201,8 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether a resolution is due without a change, so that the heartbeat of an unchanged member
-    /// starts it.
+    /// Whether a resolution is due although no member has changed. The next heartbeat of a member
+    /// then starts the resolution.
     pub(super) fn is_resolution_due(&self, turn: &Turn<'_, '_>) -> bool {
         let expressions = self.own.regexes.subscribed;
         expressions > 0 && self.may_resolve(turn) && self.must_resolve(turn, expressions)
@@ -215,9 +215,9 @@ impl ConsumerGroup {
         self.own.regexes.resolving.is_none() && self.own.regexes.last().is_none_or(is_late)
     }
 
-    /// Whether a resolution is needed: there was none yet, there are new expressions or new topics,
-    /// the last one is older than the refresh interval, or it was loaded and was made from
-    /// another version of the topics.
+    /// Whether a resolution is needed. It is if there was none yet, if there are new expressions or
+    /// new topics, or if the last resolution is older than the refresh interval. If the last one is
+    /// from before the load, it is repeated unless the version of the topics is still the same.
     fn must_resolve(&self, turn: &Turn<'_, '_>, expressions: usize) -> bool {
         let Some(last) = self.own.regexes.last() else { return true };
         let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
@@ -249,7 +249,7 @@ fn check(expression: &str) -> Result<(), Refusal> {
 #[derive(Debug)]
 pub(crate) struct Resolving {
     expressions: Vec<Text>,
-    /// The topics that the client which caused the resolution may describe; None for all.
+    /// The topics that may be described by the client that caused the resolution; None for all.
     describes: Option<Arc<dyn Describes>>,
     current: Option<Resolution>,
     /// The topics of the expressions that are resolved so far.

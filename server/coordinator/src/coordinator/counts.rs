@@ -15,7 +15,8 @@ pub struct Counts {
     pub members: usize,
     /// Timers that are set.
     pub timers: usize,
-    /// The gauges as they are maintained; `recounted` is the same, counted again.
+    /// The gauges that each change updates. `recounted` has the same gauges, as a pass over all
+    /// groups counts them: tests compare the two.
     pub gauges: Gauges,
     pub recounted: Gauges,
 }

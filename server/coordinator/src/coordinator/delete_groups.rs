@@ -106,7 +106,7 @@ impl Coordinator {
         });
         let has_begun = core::mem::take(&mut self.deletions.has_begun);
         let deleted = match deleted {
-            // The sweep or another request has deleted the rest.
+            // Another request, or the sweep that expires offsets, has deleted the rest.
             Err(ErrorCode::GroupIdNotFound) if has_begun => Ok(Deletion::Done),
             deleted => deleted,
         };
@@ -125,12 +125,13 @@ impl Coordinator {
         }
     }
 
-    /// Schedules the next slice of the deletion, after requests that wait.
+    /// Schedules the next slice of the deletion. Requests that already wait come before it.
     fn delete_soon(&mut self, now: i64) {
         self.timers.schedule(&mut self.deletions.timer, now, || TimerKey::Deletion);
     }
 
-    /// Deletes the remaining groups, up to the next group whose deletion takes longer.
+    /// Deletes the remaining groups of a request. Stops at a group that cannot be deleted at once:
+    /// its deletion calls this again when it has ended.
     fn delete_next(
         &mut self,
         context: &Context<'_>,
@@ -190,7 +191,8 @@ fn has_many_offsets(entry: &Entry) -> bool {
     entry.offsets.len() > EXPIRE_RECORDS_MAX
 }
 
-/// Deletes a share group whose share state was deleted, unless it has new share state.
+/// Deletes a share group whose share state was deleted. Fails if the group has got new share state
+/// since.
 fn delete_without_state(
     turn: &mut Turn<'_, '_>,
     entry: Option<&mut Entry>,
@@ -208,8 +210,8 @@ fn delete_at_once(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<
     delete_group(turn, entry, usize::MAX).map(drop)
 }
 
-/// Writes tombstones of a group if it is empty: for at most `offsets_max` offsets, or for the whole
-/// group.
+/// Deletes a group if it is empty and has at most `offsets_max` offsets. If it has more offsets,
+/// deletes only that number of them. Writes the tombstones.
 fn delete_group(
     turn: &mut Turn<'_, '_>,
     entry: Option<&mut Entry>,

@@ -1,4 +1,4 @@
-//! The deletions under way of groups with many offsets. `delete_groups.rs` carries them out.
+//! Groups with many offsets that are being deleted. `delete_groups.rs` deletes them.
 
 use crate::share_state::DeletingGroups;
 use crate::timers::Timer;

@@ -50,10 +50,10 @@ impl Coordinator {
         output.answer(caller.request, listing.take(), self.written_at);
     }
 
-    /// Continues a listing by at most `count` groups of this coordinator. Returns the number of
-    /// groups visited. If it is less than `count`, no more are left here, and the listing may
-    /// continue with another coordinator. A group that exists during the whole listing is listed
-    /// once.
+    /// Continues a listing with at most `count` groups of this coordinator. Returns the number of
+    /// groups visited. If it is less than `count`, this coordinator has no further groups, and the
+    /// listing may continue with another coordinator. A group that exists during the whole listing
+    /// is listed once.
     pub fn list(&self, listing: &mut Listing, count: usize) -> usize {
         let Listing { filter, budget, after, groups, is_too_large } = listing;
         let mut looked_at = 0;

@@ -31,8 +31,8 @@ impl Coordinator {
                 None if key == TimerKey::Load => self.load_slice(context),
                 None => self.sweep(context, &mut output),
             }
-            // Later work may depend on the replay of these records. Between slices, requests are
-            // served.
+            // Records end the call, because later work may depend on their replay. A slice of work
+            // ends the call, because requests are served between slices.
             if is_slice || !output.records.is_empty() {
                 break;
             }
@@ -181,7 +181,7 @@ fn streams_timer(turn: &mut Turn<'_, '_>, group: &mut StreamsGroup, key: TimerKe
     }
 }
 
-/// The member whose deadline in `key` has passed, with a note of its removal.
+/// Returns the member whose deadline in `key` has passed, and notes its removal.
 fn removed_member<K: modern::kind::Kind>(
     turn: &mut Turn<'_, '_>,
     group: &mut modern::Group<K>,

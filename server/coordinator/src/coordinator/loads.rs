@@ -1,4 +1,4 @@
-//! The loads under way of groups with many offsets. `load_offsets.rs` carries them out.
+//! Groups whose many offsets are being loaded. `load_offsets.rs` loads them.
 
 use crate::limits::LOADED_OFFSETS_MAX;
 use crate::offsets::Offsets;
@@ -24,7 +24,7 @@ pub(super) struct Load {
 }
 
 impl Loads {
-    /// Schedules the load of a group's offsets, after requests that wait.
+    /// Schedules the load of a group's offsets. Requests that already wait come before it.
     pub(super) fn add(&mut self, timers: &mut Timers, group_id: &str, now: i64) {
         if self.queue.iter().all(|load| &*load.group_id != group_id) {
             let (offsets, parts) = (Offsets::default(), 0);
@@ -33,7 +33,7 @@ impl Loads {
         }
     }
 
-    /// Reads the next slice; the timer was popped. Returns the load if this completes it.
+    /// Reads the next slice, after the timer has fired. Returns the load if the slice completes it.
     ///
     /// # Errors
     /// The bytes are damaged. The load ends.
@@ -67,8 +67,8 @@ impl Loads {
 }
 
 impl Load {
-    /// Reads the next offsets. Returns whether they are the last. A group that was loaded or
-    /// removed in the meantime has no more.
+    /// Reads the next offsets. Returns true if there are no more, or if the group was loaded or
+    /// removed in the meantime.
     fn read_slice(&mut self, unloaded: &Unloaded) -> Result<bool, SnapshotDamage> {
         let before = self.offsets.len();
         while self.offsets.len() - before < LOADED_OFFSETS_MAX {

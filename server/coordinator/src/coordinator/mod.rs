@@ -1,4 +1,4 @@
-//! The coordinator of the groups of a slot: routes each request to its group.
+//! Routes each request to its group. A coordinator has the groups of one slot.
 
 pub mod counts;
 mod delete_groups;
@@ -88,8 +88,7 @@ pub struct Coordinator {
     loads: Loads,
     /// The position of the last record.
     pub(crate) written_at: u64,
-    /// The position of the last record that removed a group. A response that finds no group waits
-    /// for it.
+    /// The position of the last record that removed a group. An answer about no group waits for it.
     pub(crate) removed_at: u64,
     pub(crate) damage: Option<SnapshotDamage>,
     /// A buffer for offsets that recovery applies together.
@@ -110,7 +109,7 @@ pub enum WalkProgress {
 #[derive(Debug, Clone, Copy)]
 pub struct WalkLimit {
     pub groups: usize,
-    /// Whether the call loads all offsets of a group. If not, it waits until `expire` has done so.
+    /// Whether the call loads all offsets of a group. If not, the walk waits until `expire` does.
     pub loads_at_once: bool,
 }
 
@@ -237,7 +236,7 @@ impl Coordinator {
             next = self.groups.live_after(Some(&id));
         }
         debug_assert!(output.records.is_empty() && output.answers.is_empty());
-        // Last: if a session and the sweep are due together, Kafka handles the session first.
+        // The sweep is last: Kafka handles sessions before a sweep that is due at the same time.
         let interval_ms = self.config.offsets_retention_check_interval_ms;
         self.sweep_at(now.saturating_add(interval_ms));
         self.load_pending(now);
@@ -248,7 +247,7 @@ impl Coordinator {
         self.next_timer().map(|(at, _)| at)
     }
 
-    /// Like [`Self::next_deadline`], with the reason. The call may find that nothing is to do yet.
+    /// The time and the reason of the next call of [`Self::expire`], which may find nothing to do.
     pub fn next_timer(&self) -> Option<(i64, Reason)> {
         self.timers.next()
     }
@@ -258,8 +257,8 @@ impl Coordinator {
         self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
     }
 
-    /// Lets offsets and groups expire as if the wall clock showed `ms` less, for a clock that
-    /// jumped, perhaps by mistake.
+    /// Lets offsets and groups expire as if the wall clock showed `ms` less. The caller uses this
+    /// after the clock has jumped, perhaps by mistake.
     pub fn leave_out_of_expiry(&mut self, ms: i64) {
         self.sweep.left_out_ms = ms;
     }
@@ -277,8 +276,8 @@ impl Coordinator {
         output
     }
 
-    /// Like [`Self::topics_deleted`], for a limited number of groups after `after`, fewer if they
-    /// have many offsets. Returns the progress of the walk.
+    /// Like [`Self::topics_deleted`], for at most `limit.groups` groups after the group `after`,
+    /// and for fewer if they have many offsets. Returns the progress of the walk.
     pub fn topics_deleted_after(
         &mut self,
         context: &mut Context<'_>,
@@ -412,12 +411,12 @@ impl Coordinator {
             }
             self.rebalances.note(entry, noted);
         }
-        // Answers from before the record was written must wait for it, too.
+        // Answers that `act` gave before it wrote a record must wait for this record, too.
         output.answers[answered..].iter_mut().for_each(|it| it.visible_at = visible_at);
         result
     }
 
-    /// Removes a group, and writes no record of that. The caller keeps only some groups.
+    /// Removes a group without a record, for a check copy, which keeps only some groups.
     pub(crate) fn forget(&mut self, group_id: &str) {
         let Some(entry) = self.groups.get_mut(group_id) else { return };
         let group = entry.group.take();

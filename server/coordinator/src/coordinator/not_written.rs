@@ -1,9 +1,9 @@
 //! Undoes the effects of records that the log refused.
 //!
 //! A handler changes volatile state before its records are replayed: it takes slots, starts timers,
-//! parks requests, feeds the assignors. If the records are not written, this state belongs to a
-//! change that never happens. Then the group is forgotten, and rebuilt from its durable state as by
-//! a load: its parked requests are answered, and its sessions start again.
+//! parks requests, feeds the assignors. If the records are not written, this state is wrong. Then
+//! the group is rebuilt from its durable state, as if it were loaded: its parked requests are
+//! answered, and its sessions start again.
 
 use super::Coordinator;
 use crate::classic::ClassicGroup;
@@ -43,7 +43,8 @@ impl Coordinator {
     }
 }
 
-/// Whether only the refused records would create the group.
+/// Whether the group exists only for the refused records: it has no other record, no member and no
+/// offset.
 fn is_unwritten(turn: &Turn<'_, '_>, entry: &Entry) -> bool {
     match &entry.group {
         Some(Group::Classic(group)) => group.is_unwritten() && !has_offsets(turn, entry),

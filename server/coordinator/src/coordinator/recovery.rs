@@ -1,5 +1,5 @@
-//! Reads the log at startup, batch by batch. A commit of many partitions is many records.
-//! Successive offsets of one group and topic, which are most of the work, are applied together.
+//! Reads the log at startup, batch by batch. Most of the work is commits, and a commit of many
+//! partitions is many records. So successive offsets of one group and topic are applied together.
 
 use super::Coordinator;
 use crate::committed::Committed;
@@ -23,8 +23,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The partition of `key` if its offset belongs to this run: the group and topic are the run's,
-    /// and the run is not full.
+    /// The partition of `key`, if the offset with this key can be added to the run: it has the same
+    /// group and topic, and the run is not full.
     fn partition(&self, key: &'a [u8]) -> Option<i32> {
         let (beginning, partition) = key.split_last_chunk()?;
         let is_next = beginning == self.beginning && self.offsets.len() < RUN_OFFSETS_MAX;
@@ -33,9 +33,9 @@ impl<'a> Run<'a> {
 }
 
 impl Coordinator {
-    /// Applies a batch of the log: plain, transactional, or a marker. Skips groups that a snapshot
-    /// has at this position or a later one. `position` is the position of the last operation in the
-    /// batch's block.
+    /// Applies a batch of the log: plain or transactional records, or a marker. Skips a group if a
+    /// snapshot has its state at this position or a later one. `position` is the position of the
+    /// last operation in the batch's block.
     ///
     /// A group is added to a snapshot only at the end of a block, so the group contains all
     /// operations of a block or none. Compaction may have merged several blocks since. Some records

@@ -139,7 +139,8 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// Applies a record outside transactions to the pending offsets of its partition.
+    /// Called for a record that is in no transaction. A committed offset supersedes the pending
+    /// offsets of its partition, and a tombstone removes them.
     fn replay_on_pending(&mut self, record: &GroupRecord<'_>) {
         let GroupRecord::OffsetCommit(key, value) = record else { return };
         if self.pending.is_empty() {
@@ -158,7 +159,7 @@ impl Coordinator {
         self.groups.live().flat_map(durable_records).collect()
     }
 
-    /// Like [`Self::durable_records`], with pending offsets and their producers, for
+    /// Like [`Self::durable_records`], but with pending offsets, each with its producer for
     /// [`Self::replay_in_transaction`]. Superseded pending offsets precede the committed offset.
     pub fn durable_state(&self) -> Vec<(Option<Producer>, GroupRecord<'_>)> {
         self.groups.live().flat_map(|entry| self.durable_state_of(entry)).collect()

@@ -1,4 +1,4 @@
-//! The durable state of a slot as records, part by part. A damaged log is rewritten from them.
+//! Returns the durable state of a slot as records, part by part, to rewrite a damaged log.
 
 use super::Coordinator;
 use crate::group::group_records;
@@ -18,9 +18,9 @@ type Place = (Text, i32);
 /// The progress of a walk over the durable state of all groups.
 #[derive(Debug, Clone, Default)]
 pub struct StateWalk {
-    /// The last group whose records are all passed.
+    /// The last group whose records were all passed to the caller.
     after: Option<Text>,
-    /// The group that was begun, and the last of its offsets that was passed.
+    /// A group whose records were passed only in part, and the last offset that was passed.
     begun: Option<(Text, Place)>,
 }
 
@@ -31,12 +31,13 @@ struct Part {
 }
 
 impl Coordinator {
-    /// Passes about `count` further records of the durable state to `take`, by group. A pending
-    /// offset comes with the producer of its transaction. Returns false after the last record.
+    /// Passes about `count` further records of the durable state to `take`, group by group. A
+    /// pending offset comes with the producer of its transaction. Returns false after the last
+    /// record. No group is loaded.
     ///
-    /// Replaying the records in this order produces the state, and changes nothing if the state
-    /// exists already. This also holds for a part of the records, and if other records come between
-    /// two calls. No group is loaded.
+    /// A replay of the records in this order produces the state. If the state exists already, the
+    /// replay changes nothing. This is true even if only a part of the records is replayed, or if
+    /// other records come between two calls.
     ///
     /// # Errors
     /// An unloaded group is damaged. [`Self::damage`] returns the damage then.
@@ -137,8 +138,8 @@ impl Coordinator {
 }
 
 impl Part {
-    /// Passes the pending offsets that are superseded, or the others, in the order of their
-    /// records.
+    /// Passes either the superseded pending offsets or the other pending offsets, in the order of
+    /// their records.
     fn each_pending(
         &self,
         id: &Text,

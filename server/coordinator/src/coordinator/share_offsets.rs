@@ -84,8 +84,8 @@ impl Coordinator {
         self.describe_from(context, caller.request, response, 0, output);
     }
 
-    /// Asks the leaders for the offsets of the next group that has any, from index `at` on. Answers
-    /// the request if there is none.
+    /// Asks the leaders for the offsets of the next group that has any, from index `from` on.
+    /// Answers the request if there is no such group.
     fn describe_from(
         &mut self,
         context: &Context<'_>,

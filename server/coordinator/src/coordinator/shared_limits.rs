@@ -4,8 +4,8 @@ use super::Coordinator;
 use crate::budget::{Budget, Held, Refusal};
 
 impl Coordinator {
-    /// Reports to the budget the bytes that addresses pay for. Call it after each call that may
-    /// change them, with the same budget.
+    /// Reports to the budget the bytes that are counted against each address. Must be called, with
+    /// the same budget, after each call that may change these bytes.
     pub fn settle(&mut self, budget: &mut Budget) {
         self.payers.moves.report_to(&mut budget.members);
         self.pending.moves.report_to(&mut budget.pending);
@@ -17,7 +17,7 @@ impl Coordinator {
         Held { groups: self.groups.len(), member_bytes, pending_bytes: self.pending.bytes() }
     }
 
-    /// The refusal by a limit since the last call, if there was one.
+    /// If a limit has refused a request since the last call, returns this refusal.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }

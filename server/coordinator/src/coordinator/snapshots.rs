@@ -50,8 +50,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The damage that a look-up in the index, or loading a group, found in the snapshot. After
-    /// that, no answer or record of this coordinator may be used.
+    /// The damage of the snapshot, if a look-up in its index, or the load of a group, has found
+    /// any. After that, no answer or record of this coordinator may be used.
     pub fn damage(&self) -> Option<&SnapshotDamage> {
         self.damage.as_ref().or(self.groups.unloaded.damage())
     }
@@ -178,9 +178,9 @@ impl Coordinator {
         }
     }
 
-    /// Appends the next part of the file, about `bytes`, to `out`. `position` is the position of
-    /// the last record, which must be the last of its block in the log. The last part is the index.
-    /// The call that completes the index returns the place of the index.
+    /// Appends the next part of the snapshot file, about `bytes` bytes, to `out`. `position` is the
+    /// position of the last record; this record must be the last of its block in the log. The last
+    /// part of the file is the index. The call that completes the index returns its place.
     ///
     /// The offsets of a group are written in parts of about `bytes`, its records as a whole.
     ///
@@ -203,7 +203,7 @@ impl Coordinator {
         })
     }
 
-    /// Loads a group if it is unloaded, without its offsets.
+    /// If a group is unloaded, loads it, but not its offsets.
     pub(crate) fn load(&mut self, group_id: &str) {
         if let Err(damage) = self.groups.load(
             &mut self.timers,

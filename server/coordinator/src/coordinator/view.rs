@@ -28,7 +28,8 @@ const COMMITS_BYTES_MAX: usize = 128 << 10;
 const RECORDS_BYTES_MAX: usize = 64 << 10;
 
 impl Coordinator {
-    /// A part of a group. `now` is the current time. None if the group does not exist.
+    /// The part of a group for which an operator asked. `now` is the current time. None if the
+    /// group does not exist.
     pub fn view(&self, asked: &GroupAsked, now: i64) -> Option<GroupView> {
         match self.groups.listed(&asked.group_id)? {
             Listed::Live(entry) => {

@@ -39,10 +39,10 @@ pub(crate) enum Assigned<K> {
 }
 
 impl<K: Commits> Group<K> {
-    /// Checks whether a commit is allowed. A member that sends an epoch older than its own may
-    /// commit only for partitions that it has owned since that epoch (KIP-1251); any other
-    /// partition makes the whole commit fail. Partitions of unknown topics, and partitions with too
-    /// much metadata, do not count: each of them gets its own error later. In a transaction a
+    /// Checks whether a commit is allowed. If a member sends an epoch older than its own, it may
+    /// commit only partitions that it has owned since that epoch (KIP-1251): any other partition
+    /// makes the whole commit fail. Partitions of unknown topics, and partitions with too much
+    /// metadata, are not checked here: each of them gets its own error later. In a transaction a
     /// client need not name a member.
     ///
     /// # Errors

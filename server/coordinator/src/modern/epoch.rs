@@ -29,8 +29,8 @@ pub(crate) struct ProfileEffect<F> {
     pub(crate) is_changed: bool,
     /// Whether the group epoch is bumped.
     pub(crate) bumps: bool,
-    /// Whether the topics must be compared with the topics of the group epoch. If they differ, the
-    /// epoch is bumped.
+    /// Whether the subscribed topics must be compared with the topics at the last group epoch. If
+    /// they differ, the epoch is bumped.
     pub(crate) is_outdated: bool,
     /// The fields to record with the group epoch. If they differ from the current ones, the epoch
     /// is bumped.
@@ -38,8 +38,9 @@ pub(crate) struct ProfileEffect<F> {
 }
 
 impl<K: Kind> Group<K> {
-    /// Whether a member should have a target of the group epoch and has none. A crash in the middle
-    /// of a request that removes or replaces the member can cause this ([`crate::operation`]).
+    /// Whether a member with a subscription has no target, although the target assignment is as new
+    /// as the group epoch. The cause can be a crash in the middle of a request that removes or
+    /// replaces the member ([`crate::operation`]).
     pub(super) fn lacks_target(&self, member_id: &str, profile: &K::Profile) -> bool {
         let number = K::target_slot(self, self.members.slot_number(member_id), profile);
         let slot = number.and_then(|number| self.members.slot(number));
@@ -48,7 +49,7 @@ impl<K: Kind> Group<K> {
             && K::is_subscriber(self, profile)
     }
 
-    /// The group epoch after a member's change, with the input for its target assignment.
+    /// The group epoch after a member's change, and the input of the assignors for that epoch.
     pub(super) fn next_epoch(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -101,8 +101,8 @@ impl<K: Kind> Group<K> {
         Ok(K::answer(self, turn, heartbeat, after, outcome))
     }
 
-    /// The fast path: the member and the number of its slot, if neither its heartbeat nor its group
-    /// changes anything for it. None for other heartbeats.
+    /// The fast path: if neither the heartbeat nor the group changes anything for the member,
+    /// returns the number of its slot, and the member. None for other heartbeats.
     fn steady(
         &self,
         turn: &Turn<'_, '_>,
@@ -147,7 +147,8 @@ impl<K: Kind> Group<K> {
         let mut effect = K::effect(self, turn, draft, change)?;
         effect.bumps |= self.lacks_target(member_id, &after.profile);
         let (epoch, input) = self.next_epoch(turn, draft, &effect, change);
-        // In Kafka, each new epoch of a group without revocations counts as a new subscription.
+        // If the members of a kind of group revoke nothing, Kafka treats each new group epoch like
+        // a changed subscription.
         let is_changed = effect.is_changed || !K::REVOKES && epoch > self.epoch;
         if epoch > self.epoch && (!is_new || replaces.is_some()) {
             note_cause(turn, member_id, &effect);

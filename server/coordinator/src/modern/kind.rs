@@ -44,7 +44,8 @@ pub(crate) trait Kind: Debug + Default {
     type Heartbeat<'r>: HeartbeatFields;
     type Answer<'r>;
 
-    /// The properties that a member sends. They are the content of its metadata record.
+    /// The properties of a member that are the content of its metadata record. The member sends
+    /// them, except for its host.
     type Profile: Debug + Clone + PartialEq + Default;
 
     /// The key by which partitions are assigned.
@@ -56,8 +57,8 @@ pub(crate) trait Kind: Debug + Default {
     /// The target assignment of all members.
     type Targets: Targets<Key = Self::Key>;
 
-    /// A property of all subscriptions that the assignors need. It is determined with the group
-    /// epoch.
+    /// A property of the subscriptions of all members, which the assignors need. It is determined
+    /// at the same time as the group epoch.
     type Input: Copy;
 
     /// The fields that only this kind records with the group epoch.
@@ -80,8 +81,8 @@ pub(crate) trait Kind: Debug + Default {
 
     fn reported<'h>(heartbeat: &'h Self::Heartbeat<'_>) -> Option<&'h Self::Reported>;
 
-    /// The member of a heartbeat, as it was before the heartbeat. It may be new. Its epoch is
-    /// checked.
+    /// The member that sent a heartbeat, in its state before the heartbeat. It may be a new member.
+    /// Checks the epoch in the heartbeat.
     ///
     /// # Errors
     /// An unknown or fenced member.
@@ -96,7 +97,7 @@ pub(crate) trait Kind: Debug + Default {
         group.members.get(heartbeat.member_id()).is_some()
     }
 
-    /// Whether a heartbeat leaves the profile unchanged. Every heartbeat calls it.
+    /// Whether a heartbeat leaves the profile unchanged. Called for every heartbeat.
     fn is_unchanged(
         profile: &Self::Profile,
         heartbeat: &Self::Heartbeat<'_>,
@@ -129,8 +130,8 @@ pub(crate) trait Kind: Debug + Default {
 
     // The group epoch.
 
-    /// Whether the group has changed in a way that affects an unchanged member. New targets and
-    /// changed topics are checked elsewhere. Every heartbeat calls it.
+    /// Whether the group has changed in a way that affects a member which has not changed itself.
+    /// New targets and changed topics are checked elsewhere. Called for every heartbeat.
     fn has_changed(
         group: &Group<Self>,
         turn: &Turn<'_, '_>,
@@ -158,9 +159,9 @@ pub(crate) trait Kind: Debug + Default {
         change: ProfileChange<'_, Self::Profile>,
     ) -> Subscriptions;
 
-    /// Like [`Self::subscriptions_after`], after members have left. Records that only they used are
-    /// removed in `draft`. None if the subscriptions do not depend on the members, so that the hash
-    /// stays.
+    /// The subscriptions after members have left. Adds to `draft` the tombstones of records that
+    /// only these members used. None if the subscriptions do not depend on the members: then the
+    /// hash stays.
     fn subscriptions_without(
         group: &Group<Self>,
         draft: &mut Draft<'_>,
@@ -235,8 +236,8 @@ pub(crate) trait Kind: Debug + Default {
         partition: i32,
     ) -> bool;
 
-    /// Adjusts a step for partitions that the member has under one key and should have under
-    /// another, such as a standby task that becomes active.
+    /// Adjusts a step if the member has a partition under one key and should have it under another
+    /// key: for example, if a standby task becomes active.
     fn change_roles(
         _assigned: &Owned<Self::Key>,
         _target: &Part<Self>,
@@ -248,8 +249,8 @@ pub(crate) trait Kind: Debug + Default {
     /// The epoch that a member gets after it has revoked its partitions at `epoch`.
     fn epoch_after_revocation(epoch: i32) -> i32;
 
-    /// The last step of a heartbeat; the member's records are in `draft`. Adds records of the
-    /// group.
+    /// The last step of a heartbeat. `draft` already has the member's records; this step adds
+    /// records of the group.
     fn settle(
         group: &mut Group<Self>,
         turn: &mut Turn<'_, '_>,
@@ -277,7 +278,8 @@ pub(crate) trait Kind: Debug + Default {
         fields: &Self::EpochFields,
     ) -> GroupRecord<'static>;
 
-    /// Adds tombstones of records from earlier versions, when the group's topics are compared.
+    /// Called when the group's topics are compared. Adds tombstones of records that only earlier
+    /// versions write.
     fn remove_old_records(group: &Group<Self>, draft: &mut Draft<'_>);
 
     fn member_record(
@@ -306,7 +308,7 @@ pub(crate) trait Kind: Debug + Default {
 
     fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static>;
 
-    /// The records that only this kind has, like a compacted log.
+    /// The records that only this kind has, as a compacted log would contain them.
     fn own_records(group: &Group<Self>, out: &mut Draft<'_>);
 
     /// The last tombstones of a group: of its epoch, and of the records that only this kind has.

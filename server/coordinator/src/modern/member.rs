@@ -7,7 +7,7 @@ use crate::event::Moved;
 /// A member with a profile `P`, to which partitions of keys `K` are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member<P, K> {
-    /// The properties that the member sends.
+    /// The content of the metadata record.
     pub(crate) profile: P,
     pub(crate) current: Current<K>,
 }
@@ -110,8 +110,8 @@ impl<K> Current<K> {
 }
 
 impl<K: Key> Current<K> {
-    /// The partitions that the step to `next` assigns to the member. The member counts only with
-    /// its first such step in an epoch.
+    /// Counts the partitions that the member gets by the step to `next`. The member itself is
+    /// counted only for the first such step in an epoch.
     pub(crate) fn moved_to(&self, next: &Self) -> Moved {
         let partitions = next.assigned.len_without(&self.assigned) as u32;
         let is_first = partitions > 0 && !self.assigned.has_since(next.epoch);

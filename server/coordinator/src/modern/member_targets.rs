@@ -115,7 +115,7 @@ impl<C: Steps> MemberTargets<C> {
         self.visits.members(joining)
     }
 
-    /// Like [`Self::visited`], for kinds whose new members Kafka adds to the group before the
+    /// Like [`Self::visited`], but for kinds of groups to which Kafka adds a new member before the
     /// computation.
     pub(crate) fn visited_with_newest(&mut self) -> Vec<u32> {
         self.visits.members_with_newest()
@@ -150,7 +150,7 @@ impl<C: Steps> MemberTargets<C> {
 }
 
 impl<K: Kind> Group<K> {
-    /// A member after the update; None if it is not a member.
+    /// The member with this slot number, as it is after the update. None if there is none.
     pub(crate) fn member_after<'g>(
         &'g self,
         update: Option<&MemberUpdate<'g, K>>,

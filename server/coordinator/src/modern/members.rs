@@ -1,5 +1,6 @@
-//! The members of a group. Each is in a slot with a small number. Timers and the target assignment
-//! refer to the slot, so it is taken before the member's first record is written.
+//! The members of a group. Each member is in a slot, which has a small number and the member's
+//! timers. The target assignment names members by these numbers. So the slot is taken before the
+//! member's first record is written.
 
 use super::kind::Kind;
 use super::member::MemberOf;
@@ -23,8 +24,8 @@ pub(crate) struct Slot<K: Kind> {
     inserted: u64,
     /// Whether there is a record of the member's target.
     pub(crate) has_target: bool,
-    /// Set while unreplayed records remove the member and add it again. The slot and its timers
-    /// then stay.
+    /// Set while there are unreplayed records that remove the member and add it again. The slot and
+    /// its timers then outlast the removal.
     is_readded: bool,
     pub(crate) timers: MemberTimers<K::MemberTimers>,
 }
@@ -107,8 +108,8 @@ impl<K: Kind> Members<K> {
         self.by_id.get(member_id).copied()
     }
 
-    /// The slot of a member. None for a slot that has only a target, or was taken for a member
-    /// whose records are not replayed yet.
+    /// The slot number of a member. None if the slot has only a target, or if the first record of
+    /// the member is not replayed yet.
     pub(crate) fn number(&self, member_id: &str) -> Option<u32> {
         self.slot_number(member_id)
             .filter(|number| self.slot(*number).is_some_and(|slot| slot.member.is_some()))
@@ -181,8 +182,8 @@ impl<K: Kind> Members<K> {
         self.take_out(number)
     }
 
-    /// Called when a member replaces itself. Cancels its timers, and keeps its slot even though the
-    /// records of this call first remove the member.
+    /// Called when a member replaces itself. Cancels its timers. Its slot stays, although the
+    /// records of this call remove the member before they add it again.
     pub(crate) fn keep_slot(&mut self, number: u32, timers: &mut Timers) {
         if let Some(slot) = self.slot_mut(number) {
             slot.timers.cancel(timers);
@@ -235,8 +236,9 @@ impl<K: Kind> Members<K> {
         numbers
     }
 
-    /// The numbers of slots with a member, in the order of Kafka's hash table. Sessions start after
-    /// a load, and expire, in this order. In a bucket the newest member comes first.
+    /// The numbers of slots with a member, in the order of Kafka's hash table. This is the order in
+    /// which sessions start after a load, and in which they expire. In a bucket the newest member
+    /// comes first.
     pub(crate) fn numbers_in_hash_order(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         numbers.sort_by_cached_key(|number| {

@@ -54,7 +54,8 @@ use muster_codec::records::GroupRecord;
 use subscriptions::Subscriptions;
 use target::Target;
 
-/// The records that a handler is about to write. They are dropped if it refuses the request.
+/// The records that a handler is about to write. If the handler refuses the request, they are
+/// dropped.
 pub(crate) type Draft<'r> = Vec<GroupRecord<'r>>;
 
 /// Why a request is refused: the error, and a message for the client's log.
@@ -73,7 +74,7 @@ pub(crate) fn refuse<T>(error: ErrorCode, message: &'static str) -> Result<T, Re
 pub(crate) enum State {
     /// No members.
     Empty,
-    /// The group lacks something without which nothing can be assigned.
+    /// The group lacks something that an assignment needs, such as the topics of its topology.
     NotReady,
     /// The group epoch has no target assignment yet.
     Assigning,
@@ -106,9 +107,9 @@ pub(crate) struct Group<K: Kind> {
     pub(crate) target: Target<K::Targets>,
     /// The topics that the group subscribes to.
     pub(crate) subscriptions: Subscriptions,
-    /// The number of stable members at each member epoch.
+    /// The number of stable members, by member epoch.
     pub(crate) stable_at: BTreeMap<i32, usize>,
-    /// The version of the topics at the last comparison of the hash; volatile.
+    /// The version of the topics when `metadata_hash` was last compared with them. Not durable.
     pub(crate) checked_version: Option<i64>,
     /// The state that only groups of this kind have.
     pub(crate) own: K,

@@ -86,8 +86,8 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         }
         let current = &self.member.current;
         let is_subscriber = K::is_subscriber(self.group, &self.member.profile);
-        // In Kafka, a member without a subscription gets a new assignment even if nothing is taken
-        // from it, unless it has no record of its assignment yet.
+        // In Kafka, a member without a subscription gets a new assignment even if it had no
+        // partitions. Only a member without a record of its assignment does not.
         let is_recorded = *current != Current::default();
         let gives_all_up = !is_subscriber && current.revoking.is_empty() && is_recorded;
         let (assigned, gone) = if gives_all_up {
@@ -107,7 +107,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         Some(step)
     }
 
-    /// The step towards the target, for a member that has the member epoch `epoch`.
+    /// The step of a member with the member epoch `epoch` towards its target.
     fn next(&self, epoch: i32) -> CurrentOf<K> {
         let mut split = self.split();
         let (assigned, target) = (&self.member.current.assigned, &self.target.part);
@@ -150,7 +150,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         Split { kept: Owned::new(kept), revoking: Owned::new(revoking), free, has_unreleased }
     }
 
-    /// The free partitions of a key that the member does not own.
+    /// Those partitions of a key that are free and that the member does not own yet.
     fn free(
         &self,
         KeyPartitions { key, partitions }: &KeyPartitions<K::Key, i32>,

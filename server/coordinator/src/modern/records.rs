@@ -8,9 +8,9 @@ use muster_codec::records::{
     ConsumerGroupTargetTopicPartitions,
 };
 
-/// The methods of [`super::kind::Kind`] that make records, for a kind with these types of records:
-/// the group epoch, the members' profiles, the targets and their epoch, and the current
-/// assignments. The functions in brackets make the values of three of them.
+/// Defines the methods of [`super::kind::Kind`] that make records. The arguments are the kind's
+/// types of records: for the group epoch, the members' profiles, the targets and their epoch, and
+/// the current assignments. The functions in brackets make the values of three types.
 macro_rules! record_methods {
     (
         epoch $epoch:ident($epoch_value:path), member $member:ident,
@@ -100,8 +100,8 @@ pub(crate) fn target_value(partitions: Partitions) -> ConsumerGroupTargetAssignm
     ConsumerGroupTargetAssignmentMemberValue { topic_partitions: topics.collect() }
 }
 
-/// The partitions of a member's target. Kafka's assignor for share groups leaves topics without
-/// partitions in it.
+/// The partitions of a member's target, without topics that have no partitions: Kafka's assignor
+/// for share groups writes such topics.
 pub(crate) fn target_part(value: &ConsumerGroupTargetAssignmentMemberValue) -> Partitions {
     let topics = value.topic_partitions.iter().filter(|it| !it.partitions.is_empty());
     let topics =

@@ -76,8 +76,9 @@ impl<K: Kind> Group<K> {
     }
 
     /// Applies a member's current assignment. After its tombstone, the member is as if it had not
-    /// joined. Kafka keeps the member's state here, and removes the member with the next record.
-    /// Here a crash may separate the two records, and compaction may drop the first.
+    /// joined. Kafka keeps the member's state at this tombstone, and removes the member with the
+    /// next record. In muster a crash may separate the two records, and compaction may drop the
+    /// first.
     pub(crate) fn replay_current(&mut self, member_id: &str, current: Option<CurrentOf<K>>) {
         let number = match current {
             Some(_) => Some(self.members.take_slot(member_id)),
@@ -102,7 +103,7 @@ impl<K: Kind> Group<K> {
         }
     }
 
-    /// Frees the slot of a member without records.
+    /// Frees the slot of a member if no record of the member is left.
     fn free_slot(&mut self, timers: &mut Timers, number: u32) {
         let Some(slot) = self.members.slot(number) else { return };
         if slot.member.is_none() && !slot.has_target {

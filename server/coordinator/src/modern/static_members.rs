@@ -59,7 +59,7 @@ pub(crate) trait HasStatic: Kind {
 }
 
 impl<K: HasStatic> Group<K> {
-    /// The member of a heartbeat. Its epoch is checked.
+    /// The member that sent a heartbeat. Checks the epoch in the heartbeat.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID.
@@ -84,7 +84,7 @@ impl<K: HasStatic> Group<K> {
         }
     }
 
-    /// An existing member.
+    /// The member that sent a heartbeat other than a join.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -128,7 +128,7 @@ impl<K: HasStatic> Group<K> {
         draft.push(K::current_record(&self.id, member_id, &member.current));
     }
 
-    /// The member of a request other than a join.
+    /// The member that sent a request other than a join.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -209,8 +209,8 @@ impl<K: HasStatic> Group<K> {
     }
 }
 
-/// The assignment of a static member that leaves temporarily. It keeps its partitions. As in Kafka,
-/// their epochs are reset; commits of the previous client would be checked against them.
+/// The current assignment of a static member after it has left temporarily. The member keeps its
+/// partitions. As in Kafka, their epochs are reset; commits are compared with these epochs.
 fn left_for_a_while<P: Key>(current: &Current<P>) -> Current<P> {
     Current {
         epoch: LEAVE_STATIC,

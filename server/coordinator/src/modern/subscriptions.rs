@@ -1,4 +1,4 @@
-//! How many subscriptions a group has to each topic.
+//! Counts the subscriptions of a group to each topic.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;

@@ -62,7 +62,7 @@ pub(crate) struct Computing<C> {
     epoch: i32,
 }
 
-/// The member of a heartbeat, before its records are replayed.
+/// The member that sent a heartbeat, before the records of the heartbeat are replayed.
 pub(crate) struct MemberUpdate<'m, K: Kind> {
     pub(crate) number: u32,
     pub(crate) before: &'m MemberOf<K>,
@@ -77,7 +77,7 @@ pub(crate) struct MemberUpdate<'m, K: Kind> {
 pub(crate) struct MemberTarget<K: Kind> {
     pub(crate) epoch: i32,
     pub(crate) part: Part<K>,
-    /// Why the target is older than the group epoch, if the group must wait.
+    /// Why the group must wait, if it waits and the target is therefore older than the group epoch.
     pub(crate) delay: Option<Delay>,
 }
 
@@ -110,7 +110,7 @@ impl<T: Targets> Target<T> {
 }
 
 impl<K: Kind> Group<K> {
-    /// The member's target, computed first if it is due.
+    /// The member's target. If a computation of the target is due, it is done first.
     pub(super) fn update_target(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -83,7 +83,7 @@ impl<K: Kind> Group<K> {
             .schedule(which(&mut slot.timers), at, || key(group_id.clone(), member_id.clone()));
     }
 
-    /// The member to fence because its timer with this key is due.
+    /// The slot of the member, if its timer with this key is due and the member must be fenced.
     pub(crate) fn expired_member(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -1,5 +1,5 @@
-//! Targets that are partitions of topics. The assignors have their own form of them; this module
-//! converts it to topic ids and records.
+//! Targets that are partitions of topics. The assignors name topics by indexes; this module
+//! converts these to topic ids and records.
 
 use super::owned::{KeyPartitions, Partitions};
 use super::target::Targets;

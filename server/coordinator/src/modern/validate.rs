@@ -33,8 +33,8 @@ impl<K: Kind> Group<K> {
     }
 }
 
-/// Refuses a profile of `bytes` if it exceeds a limit. With it the group would have `of_group`
-/// bytes, and all groups would have `added` bytes more. The client is at `host`.
+/// Refuses a profile of `bytes` bytes if it exceeds a limit. `of_group` are the bytes of the group
+/// with the profile, `added` are the bytes that the profile adds. The client is at `host`.
 ///
 /// # Errors
 /// UNKNOWN_SERVER_ERROR if the profile or the group is too large. COORDINATOR_NOT_AVAILABLE if the

@@ -84,7 +84,8 @@ impl ShareGroup {
         starts.collect()
     }
 
-    /// Called when the leaders have answered. `is_done` if all made share state for `topics`.
+    /// Called when the leaders have answered. `is_done` says whether all leaders have created share
+    /// state for `topics`.
     pub(crate) fn initialized(&self, turn: &mut Turn<'_, '_>, topics: &ByTopic, is_done: bool) {
         let before = &self.own.state;
         let after = if is_done {

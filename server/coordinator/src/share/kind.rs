@@ -1,4 +1,4 @@
-//! How a share group takes the steps of [`crate::modern`].
+//! The steps of [`crate::modern`] for a share group.
 
 use super::answer::answer;
 use super::member::{Current, Member, Profile, current_to_record};

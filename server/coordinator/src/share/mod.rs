@@ -1,11 +1,11 @@
-//! Share groups (KIP-932): members heartbeat with their subscription, and the server assigns
-//! partitions to them. A partition may be assigned to several members. Its leader delivers single
-//! records of the partition to members; this crate is not involved in that.
+//! Share groups (KIP-932): the heartbeats of members contain their subscription, and the server
+//! assigns partitions to the members. A partition may be assigned to several members. Its leader
+//! delivers single records of the partition to members; this crate is not involved in that.
 //!
-//! [`crate::modern`] has the steps of a heartbeat, which all newer kinds share; [`kind`](kind)
-//! implements them for share groups. A member has nothing to revoke. Before a partition is
-//! assigned, its leader must have *share state* for it: [`state`](state) has the partitions with
-//! share state, and [`initialize`](initialize) requests it.
+//! The steps of a heartbeat are in [`crate::modern`], because all newer kinds of groups share them.
+//! [`kind`](kind) implements these steps for share groups. A member has nothing to revoke. Before a
+//! partition is assigned, its leader must have *share state* for it. [`state`](state) has the
+//! partitions with share state, and [`initialize`](initialize) requests share state.
 
 mod answer;
 mod describe;
@@ -42,10 +42,10 @@ pub(crate) struct Share {
     names: NameLists,
     /// The partitions that have share state at their leaders, or are about to get or to lose it.
     pub(crate) state: StatePartitions,
-    /// Whether a heartbeat must compare the partitions that have share state with the partitions in
-    /// the targets ([`ShareGroup::has_unassigned_state`]), even if its member is unchanged. Set
-    /// when the share state, a target or a member's profile was written, or a member was removed;
-    /// cleared by this comparison; volatile.
+    /// Whether the next heartbeat must compare the partitions that have share state with the
+    /// partitions in the targets ([`ShareGroup::has_unassigned_state`]), even if its member is
+    /// unchanged. Set when the share state, a target or a member's profile was written, or a member
+    /// was removed. Cleared by the comparison. Not durable.
     is_unchecked: bool,
 }
 

@@ -27,7 +27,8 @@ use muster_codec::{ErrorCode, Str, Uuid};
 const UNKNOWN_TOPIC: &str = "This server does not host this topic-partition.";
 const NO_OFFSETS: &str = "There is no offset information to delete.";
 
-/// The requested partitions, or all partitions with share state, still without their offsets.
+/// The requested partitions; if the request names none, all partitions with share state. Their
+/// offsets are added later.
 pub(crate) fn described_group(
     topics: &dyn Topics,
     state: Option<&StatePartitions>,
@@ -94,7 +95,8 @@ fn undescribed(partition_index: i32) -> DescribeShareGroupOffsetsResponsePartiti
     }
 }
 
-/// The request to the leaders for the offsets of a group; None if the group has no partitions.
+/// The request that asks the leaders for the offsets of a group's partitions. None if no topic in
+/// the answer about the group exists.
 pub(crate) fn to_read(group: &DescribeShareGroupOffsetsResponseGroup<'_>) -> Option<StateRequest> {
     let existing = group.topics.iter().filter(|topic| topic.topic_id != Uuid::default());
     let topics = existing.map(|topic| {
@@ -115,7 +117,7 @@ pub(crate) fn fill(
         .filter_map(|it| Some(((it.topic_id, it.partition), it.result.as_ref().ok()?)));
     let mut summaries: Vec<_> = summaries.collect();
     summaries.sort_by_key(|(key, _)| *key);
-    // Most answers are in the same order.
+    // Most results are in the order of the response's partitions.
     let mut next = 0;
     for topic in &mut group.topics {
         for partition in &mut topic.partitions {
@@ -134,8 +136,8 @@ pub(crate) fn fill(
     }
 }
 
-/// Requests new start offsets from the leaders. The group epoch is bumped, so that requests with
-/// the earlier state epoch are fenced at the leaders (KAFKA-20910).
+/// Requests that the leaders set new start offsets. The group epoch is bumped, so that requests
+/// with the earlier state epoch are fenced at the leaders (KAFKA-20910).
 ///
 /// # Errors
 /// NON_EMPTY_GROUP.

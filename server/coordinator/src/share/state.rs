@@ -18,12 +18,12 @@ pub(crate) struct StatePartitions {
     pub(crate) is_recorded: bool,
     /// Partitions for which share state was requested from the leaders.
     pub(crate) initializing: ByTopic,
-    /// Partitions that have share state, so that they may be assigned.
+    /// Partitions that have share state. Only these may be assigned.
     pub(crate) initialized: ByTopic,
     /// Topics whose share state is being deleted.
     pub(crate) deleting: BTreeMap<Uuid, Text>,
-    /// When to request the share state of a topic again, in milliseconds of
-    /// [`crate::Context::now`]; volatile. For a topic without an entry it is requested at once.
+    /// The time, in milliseconds of [`crate::Context::now`], at which the share state of a topic is
+    /// requested again: at once, if the topic has no entry. Not durable.
     retry_at: BTreeMap<Uuid, i64>,
 }
 
@@ -53,8 +53,8 @@ impl StatePartitions {
         *self = Self { retry_at, ..recorded };
     }
 
-    /// The partitions of a topic that have no share state, except the partitions for which share
-    /// state was requested recently.
+    /// Those partitions of a topic that have no share state, and for which share state was not
+    /// requested recently.
     pub(crate) fn lacking(&self, topic: Uuid, count: i32, now: i64) -> PartitionSet {
         let waits = self.retry_at.get(&topic).is_some_and(|at| now < *at);
         let initializing = self.initializing.get(&topic).filter(|_| waits);

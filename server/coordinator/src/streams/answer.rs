@@ -30,7 +30,7 @@ impl StreamsGroup {
         outcome: Outcome,
     ) -> StreamsGroupHeartbeatResponse<'r> {
         let assigned = &member.current.assigned;
-        // The last answer, which changed the tasks, may have been lost.
+        // The member may report other tasks because the last answer, which changed them, was lost.
         let is_other =
             |it: &Owned<TaskKey>| assigned.len_without(it) > 0 || it.len_without(assigned) > 0;
         let sends_tasks = beat.request.member_epoch == JOIN
@@ -40,7 +40,8 @@ impl StreamsGroup {
         let configs = turn.group_configs;
         let epoch = self.own.endpoints.epoch;
         let is_new = epoch != beat.request.endpoint_information_epoch;
-        // Like Kafka, answers 0 for a group that has no record yet.
+        // As in Kafka, the epoch of the endpoints is 0 for a group that has no record yet and
+        // replaces no other group.
         let is_known = self.own.is_recorded || self.own.is_successor;
         let encoded = self.own.endpoints.encoded().filter(|_| is_new);
         StreamsGroupHeartbeatResponse {

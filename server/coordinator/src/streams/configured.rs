@@ -43,7 +43,7 @@ pub(crate) struct Ready {
 pub(crate) struct SubtopologyTasks {
     pub(crate) id: Text,
     pub(crate) tasks: i32,
-    /// Whether its state is kept in a changelog topic.
+    /// Whether the subtopology has state, in a changelog topic.
     pub(crate) is_stateful: bool,
 }
 
@@ -135,7 +135,7 @@ fn refuse_missing_sources(topology: &Topology, topics: &dyn Topics) -> Result<()
     Err(Failure::Topics(Unready { status, detail, missing: None }))
 }
 
-/// The internal topics that do not exist, in the order of Kafka's hash table.
+/// The internal topics that do not exist, in the order in which Kafka's `HashMap` iterates them.
 fn missing(
     subtopologies: &[&Subtopology],
     counts: &PartitionCounts<'_>,
@@ -167,7 +167,7 @@ fn missing(
     Ok(missing.into_iter().map(|(_, topic)| to_create(topic, counts)).collect())
 }
 
-/// Names in the order of Kafka's hash table.
+/// Sorts names as Kafka's `HashMap` iterates them.
 fn in_hash_order(names: BTreeSet<Text>) -> Vec<Text> {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(names.len());
@@ -213,7 +213,8 @@ impl Configured {
         if self.outcome.is_ok() { self.topology.epoch() } else { NO_TOPOLOGY }
     }
 
-    /// Whether the topology is this one, and the topics have not changed since.
+    /// Whether this result is still current: `topology` is the one that was configured, and the
+    /// topics have not changed since.
     pub(crate) fn is_current(&self, topology: &Arc<Topology>, topics: &dyn Topics) -> bool {
         self.version == topics.version() && Arc::ptr_eq(&self.topology, topology)
     }

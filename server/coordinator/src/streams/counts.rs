@@ -40,9 +40,9 @@ impl<'t> PartitionCounts<'t> {
         self.decided.get(topic).copied().unwrap_or(0)
     }
 
-    /// Decides the partitions of repartition topics. A topic without a given number gets the
-    /// largest number of partitions of a topic that the writing subtopology reads. Only numbers
-    /// that are known by then count, so the order matters.
+    /// Decides the partition counts of repartition topics. A topic for which the member sends no
+    /// count gets as many partitions as the largest topic that its writing subtopology reads. Only
+    /// counts that are already known are compared, so the order matters.
     pub(crate) fn decide_repartition(&mut self, topology: &Topology) -> Result<(), Failure> {
         let subtopologies = topology.in_hash_order();
         let mut known: BTreeMap<Text, i32> = BTreeMap::new();
@@ -116,8 +116,8 @@ impl<'t> PartitionCounts<'t> {
                 .collect()
         };
         let (fixed, flexible) = (names(fixed), names(flexible));
-        // Kafka compares the partition counts of the whole topology. The decisions below do not
-        // change the result of the comparison.
+        // As in Kafka, `same` is about all topics with a given count, not only those of one
+        // copartition group. The loop does not change the counts of such topics.
         let same = self.same_of(&fixed);
         for of in topology.in_hash_order() {
             for indexes in &of.copartition_groups {

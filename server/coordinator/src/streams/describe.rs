@@ -15,9 +15,9 @@ use muster_codec::messages::{
 };
 use muster_codec::{AnswerBudget, Str};
 
-/// The parts of a description that do not come from the group.
+/// The inputs of a description that are not in the group's state.
 pub(crate) struct Asked {
-    /// The assignor of the next computation of a target.
+    /// The assignor that computes the next target.
     pub(crate) assignor: TaskAssignor,
     pub(crate) includes_description: bool,
 }

@@ -1,6 +1,6 @@
 //! The description of a topology, for operators (KIP-1331). The server requests it from a member.
-//! Kafka's broker passes descriptions to a plugin; here the description is in a field of the
-//! topology's record that only muster has, so that both are kept together.
+//! Kafka's broker passes descriptions to a plugin; muster stores them in a field that it adds to
+//! the record of the topology.
 
 use crate::text::{TEXT_BYTES, owned as text};
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ const SINK: i8 = 3;
 /// The least and the greatest time between two requests for a description.
 const WAIT_MS_MIN: i64 = 30_000;
 const WAIT_MS_MAX: i64 = 3_600_000;
-/// Each wait is up to one n-th shorter or longer, so that groups do not request at the same time
+/// Each wait is up to a fifth shorter or longer, so that groups do not request at the same time
 /// again.
 const VARIED_PART: i64 = 5;
 

@@ -1,5 +1,6 @@
-//! The endpoints of members, with their partitions, for interactive queries. An epoch shows members
-//! that the list has changed. The list is encoded once for all members.
+//! The endpoints of members, with their partitions, for interactive queries. The list of endpoints
+//! has an epoch, by which a member notices that the list has changed. The list is encoded once for
+//! all members.
 
 use super::StreamsGroup;
 use super::member::Member;
@@ -18,8 +19,8 @@ use muster_codec::messages::{
 pub(crate) struct Endpoints {
     pub(super) epoch: i32,
     encoded: Option<PartitionsByEndpoint>,
-    /// The slot of the member whose change is in the list before the records of the change are
-    /// replayed.
+    /// The slot of the member whose heartbeat encoded the list. The list has that member's change
+    /// already, so the replay of the change's records does not discard it.
     includes: Option<u32>,
 }
 
@@ -63,8 +64,8 @@ impl StreamsGroup {
         self.own.endpoints.includes = None;
     }
 
-    /// Encodes the list with a member as it is after its heartbeat, and without the member that it
-    /// replaces.
+    /// Encodes the list as of the end of a heartbeat: `member` is its sender in the new state, and
+    /// `number` the sender's slot. The member that the sender replaces is left out.
     pub(super) fn encode_endpoints(
         &mut self,
         turn: &Turn<'_, '_>,

@@ -1,7 +1,7 @@
-//! The processes that have each task. As in Kafka, processes are counted, not their members. So
-//! when one of two members of a process gives up a task, the process no longer has the task. An
-//! active task belongs to the process that got it last. Correct clients never have a task at two
-//! members of a process.
+//! For each task, the processes that have it. As in Kafka, the members of a process are not
+//! distinguished: if two members of a process have the same task and one of them gives it up, the
+//! process no longer has the task. (In a correct client, two members of a process never have the
+//! same task.) An active task belongs to the process that got it last.
 
 use super::task::Role;
 use crate::modern::owned::Owned;
@@ -19,10 +19,10 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// Whether a process may get a task for its member, which has the tasks `own`. An active task
-    /// is free if no process has it. Another task is free if no other member of the process has it
-    /// in any role. The member itself may have it in another role that changes to this one, except
-    /// that an active task cannot become a warm-up.
+    /// Whether a process may get a task for its member, which has the tasks `own`. A task can be
+    /// active in only one process. In one process, only one member may have the task, in one role.
+    /// If this member has it in another role, that role may change to the new one, except from
+    /// active to warm-up.
     pub(crate) fn is_free(
         &self,
         process: &str,
@@ -51,7 +51,7 @@ impl Holders {
         self.active.get(subtopology)?.get(&partition)
     }
 
-    /// The number of tasks, counted once for each of their processes.
+    /// The number of pairs of a task and a process that has it.
     #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
     pub(crate) fn len(&self) -> usize {
         let active: usize = self.active.values().map(HashMap::len).sum();

@@ -1,4 +1,4 @@
-//! How a streams group takes the steps of [`crate::modern`].
+//! The steps of [`crate::modern`] for a streams group.
 
 use super::member::{Member, Profile, current_to_record, key_values};
 use super::replay::subscriptions;
@@ -36,7 +36,7 @@ use muster_codec::records::{
 
 use super::member::Current;
 
-/// A heartbeat. `tasks` are the reported tasks, if the member sends all three lists.
+/// A heartbeat. `tasks` is None unless the member reports all of active, standby and warm-up tasks.
 pub(crate) struct Beat<'r> {
     /// The version of the request. Answers of version 1 have more statuses.
     pub(crate) api_version: i16,
@@ -118,7 +118,8 @@ impl Kind for Streams {
         turn.streams_config(group_id)
     }
 
-    /// No limit: [`Self::existing`] checks the group's size, and only when a member joins.
+    /// Returns no limit: [`Self::existing`] checks the group's size, and only for members that
+    /// join.
     fn members_max(_: &Config) -> i32 {
         i32::MAX
     }

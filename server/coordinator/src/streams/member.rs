@@ -19,7 +19,8 @@ pub(crate) type Member = crate::modern::member::Member<Profile, TaskKey>;
 /// The current assignment of a member. Only active tasks have epochs; other tasks have epoch 0.
 pub(crate) type Current = crate::modern::member::Current<TaskKey>;
 
-/// The properties that a member sends. They are the content of its metadata record.
+/// The properties of a member that are the content of its metadata record. The member sends them,
+/// except for its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub(crate) instance_id: Option<Text>,
@@ -104,8 +105,8 @@ impl Profile {
             && (&*self.client_id, &*self.client_host) == (client.id, client.host)
     }
 
-    /// The profile after a heartbeat. A field that the heartbeat leaves out keeps its value, but a
-    /// member that joins without an endpoint has none.
+    /// The profile after a heartbeat. A field that the heartbeat leaves out keeps its value, except
+    /// that the endpoint is removed when the member joins again without one.
     pub(crate) fn updated(
         &self,
         request: &StreamsGroupHeartbeatRequest<'_>,
@@ -220,8 +221,8 @@ fn tasks(lists: [&Vec<OwnedTaskIds<'_>>; 3], member_epoch: i32) -> Owned<TaskKey
     Owned::new(keys.collect())
 }
 
-/// Adds epochs to the partitions of a record. If their number is wrong, the member epoch replaces
-/// them.
+/// The partitions of a record with their epochs. If the record does not have one epoch for each
+/// partition, the member epoch is used for all.
 fn with_epochs(of: &OwnedTaskIds<'_>, role: Role, member_epoch: i32) -> Vec<OwnedPartition> {
     let whole = |epochs: &&Vec<i32>| epochs.len() == of.partitions.len();
     let epochs = of.assignment_epochs.as_ref().filter(whole);

@@ -73,7 +73,8 @@ pub(crate) struct Streams {
     static_members: StaticMembers,
     holders: Holders,
     // These fields are volatile:
-    /// The fields of the current heartbeat, and whether the group is full.
+    /// The heartbeat that is being handled, and whether the group already has its maximum of
+    /// members.
     asked: Asked,
     is_full: bool,
     /// The configured topology. As in Kafka, it is None after a load, and after the first heartbeat
@@ -99,12 +100,12 @@ pub(crate) struct Recorded {
     validated: i32,
     /// The configs of the last assignment, by name.
     configs: Vec<(Text, Text)>,
-    /// Which topologies' descriptions were stored or finally refused.
+    /// The topologies whose description was stored, or was finally refused.
     description: Described,
 }
 
-/// The epoch of the topology whose description (KIP-1331) was stored, and the epoch of the topology
-/// whose description was finally refused. -1 if there is none.
+/// The epochs of two topologies: the one whose description (KIP-1331) was stored last, and the one
+/// whose description was finally refused last. -1 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Described {
     stored: i32,
@@ -180,9 +181,9 @@ impl StreamsGroup {
             && self.own.topology.as_ref().is_some_and(|it| it.reader_of(topic).is_some())
     }
 
-    /// A hash of the counts over the members. The audit ([`crate::Coordinator::audit_after`])
-    /// compares it with the hash after a replay. The processes of tasks are not in it, because they
-    /// depend on the history: see [`holders`].
+    /// A hash of counters that the group keeps over its members. The audit
+    /// ([`crate::Coordinator::audit_after`]) compares it with the hash after a replay. The hash
+    /// leaves out [`holders`]: these depend on the order of past changes, so a replay may differ.
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { stable_at, own, .. } = self;
         let static_members = own.static_members.len();

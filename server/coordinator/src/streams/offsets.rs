@@ -14,7 +14,7 @@ impl Commits for Streams {
         false
     }
 
-    /// A partition is assigned with the active task that reads it.
+    /// A member may commit a partition if it has the active task that reads the partition.
     fn key_of(
         group: &StreamsGroup,
         topics: &dyn Topics,

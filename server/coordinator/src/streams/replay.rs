@@ -61,9 +61,9 @@ impl StreamsGroup {
         }
     }
 
-    /// The first record creates the group, and drops the volatile state of its first heartbeat. In
-    /// Kafka that heartbeat works on a group object that is thrown away; records of later
-    /// heartbeats must equal Kafka's.
+    /// Called for each record. The first record creates the group, and the volatile state that the
+    /// first heartbeat left is dropped: Kafka discards the group object of that heartbeat, and the
+    /// records of later heartbeats must equal Kafka's.
     fn recorded(&mut self) {
         if !self.own.is_recorded {
             self.own.is_recorded = true;

@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 /// The epoch of standbys and warm-ups.
 const NO_EPOCH: i32 = 0;
 
-/// Adjusts the step of a member with the tasks `assigned`. When an active task becomes a standby,
-/// the standby starts at once, while the active task is revoked. Standbys and warm-ups change into
-/// each other at once. A task that is to become active keeps its role until the member gets it.
-/// `waits_for` returns whether the member still has some of these tasks, which it must give up
-/// first.
+/// Adjusts the next step of a member, which has the tasks `assigned`, for tasks whose role changes.
+/// When an active task becomes a standby, the standby starts at once, and the active task is being
+/// revoked. Between standby and warm-up, a task changes at once. A task that is to become active
+/// keeps its role until the member gets the active task; before that, the member must give up all
+/// tasks that are being revoked. `waits_for` returns whether it still has any of the given tasks.
 pub(super) fn change_roles(
     assigned: &Owned<TaskKey>,
     target: &Partitions<TaskKey>,

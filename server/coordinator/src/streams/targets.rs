@@ -15,8 +15,8 @@ use crate::text::Text;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The least time between two computations of a target grows by one millisecond with this number of
-/// tasks and members. Computing takes at most a third of the time.
+/// The least interval between two computations of a target, in ms, is the number of tasks and
+/// members divided by this. So computing takes at most a third of the time.
 const PLACES_PER_MS: usize = 500;
 
 pub(crate) type StreamsTargets = MemberTargets<Computation>;
@@ -66,7 +66,7 @@ impl StreamsGroup {
         i32::try_from(places / PLACES_PER_MS).unwrap_or(i32::MAX)
     }
 
-    /// Begins to compute a target, with the heartbeat's member as it is after its heartbeat.
+    /// Begins to compute a target. The heartbeat's member counts as it is after the heartbeat.
     pub(super) fn computation(
         &mut self,
         update: Option<&MemberUpdate<'_, Streams>>,

@@ -1,5 +1,5 @@
-//! The offsets that members report for their tasks: the progress of each task's state, and the ends
-//! of its changelogs. The assignor and operators read them. As in Kafka, they are volatile.
+//! The offsets that members report for their tasks: how far the state of each task is, and where
+//! its changelogs end. The assignor and operators read them. As in Kafka, they are volatile.
 
 use crate::java_order::compare;
 use crate::text::{TEXT_BYTES, Text, owned as text};
@@ -36,7 +36,7 @@ pub(crate) struct Reports {
 #[derive(Debug, Default)]
 struct Offsets(Vec<(Text, BTreeMap<i32, i64>)>);
 
-/// The approximate bytes of an offset in memory, and in a description without its subtopology's id.
+/// The approximate bytes of an offset in memory, or in a description (plus the subtopology's id).
 const OFFSET_BYTES: usize = 40;
 
 impl Offsets {

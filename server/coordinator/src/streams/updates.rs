@@ -43,11 +43,12 @@ impl StreamsGroup {
             && self.own.asking.is_due(now, hash_code(&self.id))
     }
 
-    /// Stores the description that a member sends, whose client is at `host`.
+    /// Stores the description of the topology. A member whose client has the address `host` sent
+    /// it.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, INVALID_REQUEST. STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED if it is too
-    /// large. The errors of a profile that is too large.
+    /// UNKNOWN_MEMBER_ID, INVALID_REQUEST. STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED if the
+    /// description is too large. The errors of a profile that is too large.
     pub(crate) fn describe_as(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -111,7 +111,7 @@ fn validate_topology(topology: &StreamsGroupTopology<'_>) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Whether copartition groups name only topics of the topology.
+/// Whether the copartition groups of a subtopology name only topics of the subtopology.
 fn has_copartitioned_topics(of: &StreamsGroupSubtopology<'_>) -> bool {
     let lists = |group: &StreamsGroupCopartitionGroup| {
         let are_below = |indexes: &[i16], count: usize| {

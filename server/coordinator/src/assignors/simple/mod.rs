@@ -1,10 +1,12 @@
 //! `simple`, the assignor of share groups (KIP-932): a partition may be assigned to several
-//! members. Kafka has `SimpleAssignor` and two builders for it.
+//! members. In Kafka, `SimpleAssignor` and its two builders do this.
 //!
-//! Each partition gets the same number of members, `sharing`. The partition counts of members
-//! differ by at most one. A member keeps its partitions where possible. In a homogeneous group all
-//! partitions are spread together; in other groups topic by topic among the topic's subscribers.
-//! This takes a few passes over members and partitions; a share group has at most 1,000 members.
+//! Each partition gets the same number of members, `sharing`. In a homogeneous group, whose members
+//! all subscribe to the same topics, all partitions are spread over the members together. In other
+//! groups the partitions of each topic are spread separately, over the topic's subscribers. Within
+//! one spread, the partition counts of members differ by at most one, and a member keeps its
+//! partitions where possible. A spread takes a few passes over members and partitions; a share
+//! group has at most 1,000 members.
 
 #[cfg(test)]
 mod java_map;
@@ -29,7 +31,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// The topic and the member's partitions of it.
+    /// The entry of a topic in the member's target.
     fn of_topic(&self, topic: &Uuid) -> Option<(&Uuid, &Vec<i32>)> {
         self.target.get_key_value(topic)
     }
@@ -69,8 +71,8 @@ pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> 
     if topics.is_empty() {
         return members.iter().map(|_| Target::new()).collect();
     }
-    // Like Kafka, this keeps partitions of a topic without subscribers in the target. No member
-    // gets them, because its assignment leaves them out.
+    // If a member's target has partitions of a topic without subscribers, they stay in the target,
+    // as in Kafka. The member does not get them, because its assignment leaves them out.
     let others = members.iter().map(|member| {
         let others = member.target.iter().filter(|(topic, _)| !topics.contains(topic));
         others.map(|(topic, partitions)| (*topic, partitions.clone())).collect()
@@ -159,7 +161,7 @@ impl Known {
         numbers
     }
 
-    /// A member's partitions in the order in which Kafka iterates over its record.
+    /// A member's partitions in the order in which Kafka iterates over the record of its target.
     fn in_record_order(&self, target: &Target) -> Vec<u32> {
         let mut buckets = Buckets::default();
         buckets.grow_to_hold(target.len());

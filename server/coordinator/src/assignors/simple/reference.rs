@@ -35,8 +35,8 @@ pub(super) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> 
     }
     let mut targets: Vec<Vec<At<Uuid>>> = Vec::new();
     for member in members {
-        // Like Kafka, this keeps partitions of a topic without subscribers in the target. No member
-        // gets them, because its assignment leaves them out.
+        // Partitions of a topic without subscribers stay in the member's target, as in Kafka. The
+        // member does not get them, because its assignment leaves them out.
         let others = in_record_order(&member.target).into_iter();
         targets.push(others.filter(|at| !topics.contains(&at.0)).collect());
     }
@@ -78,8 +78,8 @@ struct Spread<P> {
 }
 
 impl<P: JavaHash> Spread<P> {
-    /// `places` are the indexes of the members that may have the partitions; `members` is their
-    /// total.
+    /// `places` are the indexes of the members that may have the partitions; `members` is the
+    /// number of all members.
     fn new(places: &[u32], members: usize, wanted: Vec<P>) -> Self {
         let sharing = places.len().div_ceil(wanted.len().max(1)) * usize::from(!wanted.is_empty());
         // Kafka computes with a double and its rounding errors.
@@ -144,8 +144,8 @@ impl<P: JavaHash> Spread<P> {
         }
     }
 
-    /// Gives each partition in turn to the next members that want more and lack it. Stops after a
-    /// round in which no member could take any.
+    /// Gives each partition, one after the other, to the next members that have too few partitions
+    /// and do not have this one. Stops when no member could take a partition in a whole round.
     fn give_to_unfilled(&mut self) {
         let places = 0..self.partitions.len();
         let mut unfilled: Vec<usize> = places.filter(|place| self.lacks(*place)).collect();
@@ -181,7 +181,7 @@ impl<P: JavaHash> Spread<P> {
     }
 }
 
-/// A member's partitions in the order in which Kafka iterates over its record.
+/// A member's partitions in the order in which Kafka iterates over the record of its target.
 fn in_record_order(target: &Target) -> Vec<At<Uuid>> {
     let mut topics = JavaSet::default();
     target.keys().for_each(|topic| topics.add(*topic));

@@ -4,8 +4,8 @@
 use crate::java_order::Buckets;
 use alloc::vec::Vec;
 
-/// The partitions to spread are the indexes of `hashes`, their Java hash codes. A member is named
-/// by its index.
+/// A partition is named by its index in `hashes`, the Java hash codes of all partitions. A member
+/// is named by its index in the list of members.
 pub(super) struct Spread<'s> {
     hashes: &'s [u32],
     /// The number of members that each partition should have.
@@ -17,8 +17,8 @@ pub(super) struct Spread<'s> {
     holders: Vec<Holders>,
     /// The partitions in the order in which Kafka inserts them into its map.
     inserted: Vec<u32>,
-    /// The size of Kafka's map before the last call of `computeIfAbsent`, for which Java checks
-    /// whether the map has to grow.
+    /// The size of Kafka's map before the last call of `computeIfAbsent`. With this size Java
+    /// checks whether the map has to grow.
     checked: usize,
     /// The partitions of each member.
     partitions: Vec<Vec<u32>>,
@@ -123,8 +123,8 @@ impl<'s> Spread<'s> {
         }
     }
 
-    /// Gives each partition in turn to the next members that want more and lack it. Stops after a
-    /// round in which no member could take any.
+    /// Gives each partition, one after the other, to the next members that have too few partitions
+    /// and do not have this one. Stops when no member could take a partition in a whole round.
     fn give_to_unfilled(&mut self, room: usize) {
         let places = 0..self.partitions.len();
         let mut unfilled: Vec<usize> = places.filter(|place| self.lacks(*place)).collect();

@@ -69,14 +69,14 @@ pub struct Sticky {
     standbys: usize,
     active_quota: Quota,
     quota: Quota,
-    /// The member of each active task, and the members of its standbys: `standbys` entries per
-    /// task.
+    /// `active` has the member of each active task. `standby` has `standbys` entries for each
+    /// task: the members of its standbys.
     active: Vec<u32>,
     standby: Vec<u32>,
     heap: JavaHeap,
-    /// The processes that the heap returned while a standby was being placed.
+    /// A buffer for the processes that are taken from the heap while a standby is placed.
     polled: Vec<u32>,
-    /// The tasks whose standbys are not all placed, with the number that is left.
+    /// The tasks that lack standbys, each with the number of standbys that it lacks.
     left: Vec<(TaskNumber, usize)>,
     phase: Phase,
     /// The next task of the phase.
@@ -87,11 +87,11 @@ pub struct Sticky {
 enum Phase {
     /// Tasks go to the members that had them as active tasks.
     Return,
-    /// Other tasks go to members that had them as standbys.
+    /// Other tasks go to members that have their state: the task's [`Candidates`].
     Promote,
     /// All other tasks go to the least loaded members.
     Spread,
-    /// Standbys go to members that had the task, active or as a standby.
+    /// Standbys go to members that had the task as an active task, or to its [`Candidates`].
     ReturnStandbys,
     SpreadStandbys,
 }
@@ -102,9 +102,9 @@ struct Member {
     tasks: u32,
 }
 
-/// For each task the members that have its state, best first: its standbys, then the members that
-/// reported an offset for it. Larger offsets come first. Members with equal offsets are in the
-/// order of members.
+/// For each task the members that have its state, best first: the members that had it as a standby,
+/// then other members that reported an offset for it. In each of these two parts larger offsets
+/// come first, and members with equal offsets are in the order of members.
 #[derive(Debug, Default)]
 struct Candidates(Vec<(TaskNumber, u32)>);
 
@@ -243,7 +243,8 @@ impl Sticky {
         false
     }
 
-    /// A member that had a task, active or as a standby, and may now be a standby for it.
+    /// A member that may be a standby for a task, and had the task as an active task or has its
+    /// state.
     fn former_holder(&self, task: TaskNumber) -> Option<u32> {
         let is_free = |member: u32| self.tasks_of(member) < self.quota.of_each();
         let active = self.had_active[task as usize];
@@ -288,8 +289,9 @@ impl Sticky {
         is_given
     }
 
-    /// The least loaded of the members whose process lacks `task` (`findPrevMemberWithLeastLoad` in
-    /// Kafka): the first member, unless another has fewer tasks and its process has less load.
+    /// Chooses among the members whose process does not have `task`, like Kafka's
+    /// `findPrevMemberWithLeastLoad`: the first member, unless a later member has fewer tasks and
+    /// its process has less load.
     fn least_loaded(&self, members: &[(TaskNumber, u32)], task: Option<TaskNumber>) -> Option<u32> {
         let load = |member: u32| self.load(self.process_of(member));
         let has = |member: u32| task.is_some_and(|task| self.has(self.process_of(member), task));

@@ -25,8 +25,8 @@ pub(super) struct Process {
     /// The index of the process's first member in [`Processes::of_processes`].
     first: u32,
     count: u32,
-    /// A heap of the members by their tasks. None until it is needed, and after a member got a task
-    /// without the heap.
+    /// A heap of the members by their number of tasks. None until the heap is needed, and again
+    /// after a member got a task without the heap.
     pub(super) by_tasks: Option<JavaHeap>,
 }
 
@@ -65,9 +65,9 @@ impl Processes {
         Self { all, of_members, of_processes }
     }
 
-    /// The numbers of the processes in the order of Kafka's table. The table is made for as many
-    /// entries as there are members, checks its size before each insertion, and puts a new entry at
-    /// the head of its bucket (`computeIfAbsent`).
+    /// The numbers of the processes in the order of Kafka's table. Kafka creates the table with the
+    /// number of members as its capacity, and fills it by `computeIfAbsent`, which checks the size
+    /// of the table before each insertion and puts a new entry at the head of its bucket.
     pub(super) fn in_order_of_table(&self, members: &[StickyMember<'_>]) -> Vec<u32> {
         let mut buckets = Buckets::of_capacity(members.len());
         let last = self.of_members.last().map(|number| &self.all[*number as usize]);

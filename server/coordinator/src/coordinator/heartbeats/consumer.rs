@@ -1,5 +1,5 @@
-//! Heartbeats of consumer groups (KIP-848). A classic group becomes a consumer group when a
-//! consumer joins it.
+//! Heartbeats of consumer groups (KIP-848). A classic group becomes a consumer group when a member
+//! with the consumer protocol joins it.
 
 use super::{Routed, not_found};
 use crate::classic;

@@ -1,5 +1,5 @@
-//! Routes heartbeats of the modern protocols to their groups. The group exists, or its first member
-//! creates it, or a classic group becomes a group of this kind.
+//! Routes heartbeats of the modern protocols to their groups. If a group does not exist, its first
+//! member creates it. A classic group may become a group of the heartbeat's kind.
 
 mod consumer;
 mod share;

@@ -63,7 +63,7 @@ impl Routed for Streams {
         Ok(Group::Streams(Box::new(group)))
     }
 
-    /// Also adds the missing internal topics to the output.
+    /// Answers the member, and adds the missing internal topics to the output.
     fn beat<'r>(
         group: &mut StreamsGroup,
         turn: &mut Turn<'_, 'r>,
@@ -76,7 +76,7 @@ impl Routed for Streams {
         Ok(answer)
     }
 
-    /// Returns the leaving member. It may request a shutdown of the application as it leaves.
+    /// The slot of a leaving member. Its last heartbeat may request the application to shut down.
     fn leaving(
         group: &mut StreamsGroup,
         draft: &mut Draft<'_>,

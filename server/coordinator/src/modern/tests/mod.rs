@@ -82,7 +82,7 @@ impl World {
         result
     }
 
-    /// Sends a heartbeat of member `m` of process `p-m`, which reports `owned`.
+    /// Sends a heartbeat that reports `owned`. Member `a` is in process `p-a`, all others in `p-b`.
     fn beat(
         &mut self,
         member_id: &'static str,
@@ -138,7 +138,7 @@ fn a_task_moves_once_its_process_has_given_it_up() {
     assert_eq!((first.epoch, tasks(&first)), (2, vec!["a1:0@2,1@2".into(), "a2:0@2,1@2".into()]));
     assert_eq!(world.group.state(), State::Stable);
 
-    // b gets unit 1 and the standbys of unit 2. a still runs unit 1.
+    // Member b gets unit 1 and the standbys of unit 2. Member a still runs unit 1.
     let second = world.beat("b", 0, None).unwrap();
     assert_eq!((second.epoch, tasks(&second)), (3, vec!["s2:0@3,1@3".into()]));
     assert_eq!(world.state("b"), MemberState::UnreleasedPartitions);
@@ -148,8 +148,8 @@ fn a_task_moves_once_its_process_has_given_it_up() {
     assert_eq!(world.state("a"), MemberState::UnrevokedPartitions);
     assert_eq!(world.beat("a", 2, owned).unwrap(), Answer { epoch: 2, tasks: None });
 
-    // A standby must not be in the process that has the active task. a has it until this is
-    // replayed.
+    // A standby must not be in the process that has the active task. Member a has the task until
+    // the records of this heartbeat are replayed.
     let given_up = world.beat("a", 2, asked.tasks).unwrap();
     assert_eq!(given_up, Answer { epoch: 3, tasks: None });
     assert_eq!(world.state("a"), MemberState::UnreleasedPartitions);
@@ -166,7 +166,7 @@ fn the_epoch_after_a_revocation_is_the_kinds() {
     let first = world.beat("a", 0, None).unwrap();
     world.beat("b", 0, None).unwrap();
     let asked = world.beat("a", 2, first.tasks).unwrap();
-    // Before a has given up unit 1, c joins, so that b should also run unit 2.
+    // Member c joins before member a has given up unit 1. Member b should then run unit 2, too.
     world.beat("c", 0, None).unwrap();
     world.beat("a", 2, asked.tasks).unwrap();
     let a = &world.group.members.get("a").unwrap().current;
