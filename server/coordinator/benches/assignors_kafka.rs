@@ -6,9 +6,10 @@
 //! ```
 //!
 //! `DIR` is the folder with the jars of kafka-group-coordinator 4.3.0 and its dependencies (`mvn
-//! dependency:copy-dependencies`). A JDK of 17 or later is needed. The times are medians of the
-//! assignor alone. Kafka's coordinator also copies members into maps before, and compares
-//! assignments after; that is not counted. muster's times include finding the changes.
+//! dependency:copy-dependencies`). A JDK of 17 or later is needed. The times are medians. Kafka's
+//! are those of the assignor alone: they do not include that Kafka's coordinator copies the members
+//! into maps before, and compares the assignments after. muster's times include finding the
+//! changes.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/driver.rs"]
@@ -105,7 +106,7 @@ fn micros(time: Duration) -> f64 {
 #[derive(Default)]
 struct Side {
     targets: Targets,
-    /// The partitions that the last computation moved between members that stayed.
+    /// The number of partitions that the last computation took from members that remained.
     moved: usize,
 }
 
@@ -121,7 +122,8 @@ impl Side {
         }
     }
 
-    /// The difference between the greatest and the least load.
+    /// The balance: how many more partitions the member with the most has than that with the
+    /// fewest.
     fn spread(&self) -> usize {
         let sizes =
             self.targets.values().map(|topics| topics.values().map(Vec::len).sum::<usize>());

@@ -1,6 +1,6 @@
-//! Compares muster's assignor of tasks, `sticky`, with Kafka's own, in the same run: on the grid of
-//! Kafka's benchmark (`StreamsStickyAssignorBenchmark`), and with 10,000 members. Prints a table of
-//! times. Each placement must equal Kafka's.
+//! Compares muster's `sticky`, an assignor of tasks, with Kafka's own in the same run. The groups
+//! are those of Kafka's benchmark (`StreamsStickyAssignorBenchmark`) and one of 10,000 members.
+//! Prints a table of times. Checks that muster and Kafka place all tasks alike.
 //!
 //! ```text
 //! MUSTER_KAFKA_JARS=DIR cargo bench -p muster-coordinator --bench sticky_kafka > table.md
@@ -104,7 +104,8 @@ impl Group {
         self.targets.push(Placed::default());
     }
 
-    /// The times of muster and Kafka. Both must place alike; the group adopts the placement.
+    /// Assigns all tasks with muster and with Kafka. Returns the two times. The placements must be
+    /// equal, and the group adopts them.
     fn assign(&mut self, kafka: &mut Java) -> [Duration; 2] {
         let order = self.order.members(None);
         let members = order.iter().map(|number| {
@@ -160,7 +161,7 @@ fn assigned(kafka: &mut Java, members: usize, partitions: u32) -> (Duration, Vec
     }
 }
 
-/// The tasks in a list of Kafka, ascending.
+/// The tasks in a list that Kafka printed, in ascending order.
 fn tasks(list: &str, partitions: u32) -> Vec<TaskNumber> {
     let task = |task: &str| {
         let (subtopology, partition) = task.split_once('_').unwrap();

@@ -11,8 +11,9 @@ use muster_fairness::{Address, Exceeded, admit};
 pub(crate) struct Allowance {
     limit: usize,
     left: usize,
-    /// The bytes that the client's address holds, plus the bytes that it would take over from other
-    /// addresses. 0 while plenty of the limit is left.
+    /// The bytes that count for the client's address: those that it already holds, and those of
+    /// other addresses that it would have to pay for after the call. 0 while plenty of the limit is
+    /// left.
     held: usize,
     /// The reason of the refusal, if the client was refused.
     pub(crate) exceeded: Option<Exceeded>,
@@ -20,8 +21,8 @@ pub(crate) struct Allowance {
     pub(crate) taken_by: Option<Address>,
 }
 
-/// The bytes that the client of a call holds, plus the bytes that it would take over from other
-/// clients.
+/// The bytes that count for the client of a call: those that it already holds, and those of other
+/// clients that it would have to pay for after the call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OfCall {
     pub(crate) member_bytes: usize,
@@ -29,7 +30,8 @@ pub(crate) struct OfCall {
 }
 
 impl OfCall {
-    /// Adds the client's own bytes and the bytes of the group that another address pays for.
+    /// The sum of the client's own bytes and of those that it would take over: the group's, if
+    /// another address pays for the group, and those of pending offsets.
     pub(crate) fn new(
         client: OfClient,
         counted: Counted,

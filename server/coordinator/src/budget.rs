@@ -12,10 +12,11 @@ pub struct Budget {
     pub others: Held,
     /// How many groups each address may still create.
     shares: Shares,
-    /// The member bytes and the bytes of pending offsets that each address pays for.
+    /// The bytes that are counted against each address, of member profiles and of pending offsets.
     pub(crate) members: Holders,
     pub(crate) pending: Holders,
-    /// The bytes that the calling client's address holds; None while they cannot matter.
+    /// The bytes that the calling client's address holds. None if [`Self::begin`] did not have to
+    /// look them up.
     pub(crate) client: Option<OfClient>,
 }
 
@@ -89,13 +90,14 @@ impl Budget {
         }
     }
 
-    /// The total member bytes, and the total bytes of pending offsets, that addresses pay for.
+    /// The total bytes that are counted against addresses: of member profiles, and of pending
+    /// offsets.
     pub fn paid(&self) -> (usize, usize) {
         (self.members.total(), self.pending.total())
     }
 
-    /// Begins a request of a client at `host`. Looks up what its address holds if the member bytes
-    /// are nearly used up, or if the request `adds` pending offsets.
+    /// Begins a request of a client at `host`. If the member bytes are nearly used up, or if the
+    /// request `adds` pending offsets, it looks up the bytes that the client's address holds.
     #[inline]
     pub(crate) fn begin(&mut self, host: &str, adds: bool, member_bytes_max: usize) {
         self.client = None;

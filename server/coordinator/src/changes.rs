@@ -1,5 +1,5 @@
-//! Which groups have changed since the last survey, so that a survey need not read all groups
-//! again.
+//! Notes which groups have changed since the last survey (the list of all groups for the admin
+//! listener). So the next survey need not read all groups again.
 
 use crate::text::Text;
 use alloc::vec::Vec;
@@ -10,7 +10,8 @@ const NOTED_MAX: usize = 8_192;
 /// The changed groups. Nothing is noted before the first survey of all groups.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// The number of the current list. A noted group stores the number of the list that has its id.
+    /// The number of the current list of changed groups. Each noted group stores the number of the
+    /// list that contains its id.
     lists: u32,
     is_kept: bool,
     /// The current list. An id may be in it twice.
@@ -28,7 +29,8 @@ impl Changes {
         self.due.clear();
     }
 
-    /// Makes all groups due that have changed so far. Returns false if some changes were not noted.
+    /// Makes all groups that have changed so far due for a survey. Returns false if some changes
+    /// were not noted.
     pub(crate) fn make_due(&mut self) -> bool {
         self.lists = self.lists.wrapping_add(1);
         self.due.append(&mut self.noted);
@@ -44,8 +46,8 @@ impl Changes {
         !self.due.is_empty()
     }
 
-    /// Notes a group that has changed or is about to. `list` is the number of the list that last
-    /// had its id.
+    /// Notes a group that has changed or is about to change. `list`, which the group stores, is the
+    /// number of the last list to which its id was added.
     #[inline]
     pub(crate) fn note(&mut self, id: &Text, list: &mut u32) {
         if self.is_kept && *list != self.lists {

@@ -11,11 +11,13 @@ use hashbrown::HashMap;
 /// The fields are named as in Kafka's `GroupCoordinatorConfig`, with underscores for dots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Not in Kafka: the most groups. [`GROUPS_MAX`], except in tests.
+    /// The maximum number of groups: [`GROUPS_MAX`], except in tests. Kafka has no such config.
     pub groups_max: usize,
-    /// Not in Kafka: the most bytes of members' profiles. [`MEMBERS_BYTES_MAX`], except in tests.
+    /// The maximum bytes of members' profiles: [`MEMBERS_BYTES_MAX`], except in tests. Kafka has no
+    /// such config.
     pub members_bytes_max: usize,
-    /// Not in Kafka: the most bytes of pending offsets. [`PENDING_BYTES_MAX`], except in tests.
+    /// The maximum bytes of pending offsets: [`PENDING_BYTES_MAX`], except in tests. Kafka has no
+    /// such config.
     pub pending_bytes_max: usize,
     /// `group.initial.rebalance.delay.ms`
     pub group_initial_rebalance_delay_ms: i32,
@@ -77,11 +79,12 @@ pub struct Config {
     pub group_streams_acceptable_recovery_lag: i64,
 }
 
-/// Which groups with members may change their protocol: `group.consumer.migration.policy`.
+/// Decides which groups may change their protocol while they have members:
+/// `group.consumer.migration.policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MigrationPolicy {
-    /// A classic group becomes a consumer group when a consumer joins, and becomes classic again
-    /// when the last consumer leaves.
+    /// A classic group becomes a consumer group when a member with the consumer protocol joins, and
+    /// becomes classic again when the last such member leaves.
     #[default]
     Bidirectional,
     Upgrade,
@@ -255,7 +258,7 @@ impl GroupConfigs {
         own.unwrap_or(config.group_streams_task_offset_interval_ms)
     }
 
-    /// The lag below which a task of a streams group counts as caught up.
+    /// The greatest lag with which a task of a streams group counts as caught up.
     pub(crate) fn acceptable_recovery_lag(&self, group_id: &str, config: &Config) -> i64 {
         let own = self.own(group_id).streams_acceptable_recovery_lag;
         own.unwrap_or(config.group_streams_acceptable_recovery_lag)

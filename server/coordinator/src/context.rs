@@ -12,7 +12,8 @@ pub struct Context<'c> {
     pub now: i64,
     /// The wall-clock time, for timestamps in records and for the expiry of offsets.
     pub wall: Wall,
-    /// The position that this call's records will have in the log.
+    /// The position that this call's first record will have in the log. If the records get several
+    /// positions, the caller makes an answer that waits for this position wait for the last one.
     pub position: u64,
     /// The source of new random ids.
     pub ids: &'c mut dyn Ids,
@@ -83,7 +84,7 @@ impl<'c> Context<'c> {
 pub struct DeletedTopic<'t> {
     pub name: &'t str,
     pub id: Uuid,
-    /// The time of the deletion, in milliseconds since 1970. A later commit without a topic id
+    /// The time of the deletion, in milliseconds since 1970. If a later commit has no topic id, it
     /// belongs to a newer topic of this name. `i64::MAX` if there is no newer topic.
     pub deleted_at: i64,
 }

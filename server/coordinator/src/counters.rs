@@ -1,5 +1,5 @@
-//! The numbers of a coordinator, for metrics: gauges of its groups as they are, and counters of the
-//! events since its load. A change updates them as it happens; reading them takes a copy.
+//! The numbers of a coordinator, for metrics. Gauges show its groups as they are; counters have the
+//! events since its load. Each change updates them at once, so that reading them is only a copy.
 //!
 //! Tests and the simulator compare the gauges with a recount.
 
@@ -90,7 +90,7 @@ counters! {
         offsets_expired: u64 = Counter of Count,
         /// Offsets that a client deleted, alone or with their group.
         offsets_deleted: u64 = Counter of Count,
-        /// Groups that were refused for lack of memory.
+        /// Groups that were refused because the shard, or the client's address, has too many.
         refused: u64 = Counter of Count,
     }
 }
@@ -137,18 +137,18 @@ pub(crate) enum Standing {
     StreamsStable,
 }
 
-/// A group as the gauges count it; by default no group.
+/// The contribution of one group to the gauges. The default is no group, which contributes nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) standing: Option<Standing>,
-    /// The address that pays for its members.
+    /// The address against which the bytes of the group's members are counted.
     pub(crate) payer: PayerNumber,
     pub(crate) members: u32,
     pub(crate) member_bytes: u32,
 }
 
 impl Gauges {
-    /// Counts a group as `after` that was counted as `before`.
+    /// Replaces a group in the gauges: it was counted as `before`, and is now counted as `after`.
     pub(crate) fn exchange(&mut self, before: Counted, after: Counted) {
         if before == after {
             return;

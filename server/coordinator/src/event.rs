@@ -242,8 +242,8 @@ impl Causes {
         }
     }
 
-    /// Adds the reason that a client gave for joining to the causes that its join made. A reason
-    /// that only repeats the member id is left out.
+    /// Adds a client's reason for joining to each cause that the join has added. A reason that only
+    /// repeats the member id is left out.
     pub(crate) fn explain_join(&mut self, reason: &str) {
         let joins = [Cause::Joined, Cause::Subscribed, Cause::Rejoined];
         let named = self.named.iter_mut().filter(|it| joins.contains(&it.cause));
@@ -319,8 +319,8 @@ impl fmt::Display for CausedBy {
     }
 }
 
-/// A client's text in a log line. It is quoted, so that it cannot imitate other parts of the line,
-/// unless all its characters are usual in ids and hosts.
+/// A client's text in a log line. The text is quoted unless all its characters are usual in ids and
+/// hosts: otherwise it could imitate other parts of the line.
 struct Words<'w>(&'w str);
 
 impl fmt::Display for Words<'_> {

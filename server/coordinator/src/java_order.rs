@@ -1,6 +1,6 @@
-//! The iteration order of Java's `HashMap`. By this order Kafka chooses a new leader, a protocol
-//! among several with equal votes, and the member that gives up a partition. The same choices make
-//! the answers and the log equal Kafka's, record by record.
+//! The iteration order of Java's `HashMap`. It decides some choices of Kafka: the new leader, the
+//! protocol among several with equal votes, and the member that gives up a partition. Equal choices
+//! make the answers and the log equal to Kafka's, record by record.
 
 use core::cmp::Ordering;
 

@@ -25,10 +25,10 @@
 //! once, even if the log is empty. Requests come only after that. A [`snapshot`] may replace all
 //! but the end of the log.
 //!
-//! **Only durable state is visible**: [`Context::position`] is the position that this call's
-//! records will have in the caller's log. [`Answer::visible_at`] is the position that must be
-//! durable before a response may leave: the last write to the group. So no client sees a state that
-//! a crash could undo. Zero means at once.
+//! **Only durable state is visible**: the caller passes [`Context::position`], the position in its
+//! log that the first record of the call will have. [`Answer::visible_at`] is the position of the
+//! last write to the group. A response may leave only when the log is durable up to that position.
+//! So no client sees a state that a crash could undo. Zero means at once.
 //!
 //! **Transactions**: the caller passes a TxnOffsetCommit on after the transaction coordinator has
 //! allowed the producer to write. [`Output::producer`] is then set: the records are a batch of
@@ -36,10 +36,10 @@
 //! offsets are *pending* until the producer's marker is written to this slot. Then the caller calls
 //! [`Coordinator::replay_end_transaction`] with the position of the marker, and answers the marker
 //! when it is durable. A marker without pending offsets is written, too, and changes nothing. A
-//! marker that is refused as stale is not replayed. [`Coordinator::replay_batch`] takes batches of
-//! both kinds from the log. [`Coordinator::open_transactions`] lists the producers of pending
-//! offsets for the report of a slot. The coordinator knows neither the epochs of producers nor
-//! which markers are stale.
+//! marker that is refused as stale is not replayed. [`Coordinator::replay_batch`] takes the batches
+//! of the log: plain, transactional, and markers. [`Coordinator::open_transactions`] lists the
+//! producers of pending offsets for the report of a slot. The coordinator knows neither the epochs
+//! of producers nor which markers are stale.
 //!
 //! **Events** for operators, such as the end of a rebalance with its causes: the caller takes them
 //! with [`Coordinator::take_events`] after each call and the replay of its records. They come from

@@ -30,8 +30,8 @@ const LENGTH_BYTES: usize = 5;
 ///   Kafka's batch it comes last.) The group epoch is then newer than the target's, so that the
 ///   partitions of all members that are gone are assigned again.
 /// - The last tombstone of a static member and the metadata of its replacement are in one
-///   operation, so that one of the two members exists. If the replacement has no target, the group
-///   epoch is raised in the same way.
+///   operation, so that one of the two members exists. If the replacement has no target, its next
+///   heartbeat raises the group epoch.
 /// - When a classic group becomes a consumer group, the members precede their assignments. If a
 ///   member or its assignment is missing after a crash, the epoch of its client is refused, and the
 ///   client joins again. The first consumer got no answer. It joins again, too, and raises the
@@ -77,8 +77,8 @@ fn is_leave(records: &[GroupRecord<'_>]) -> bool {
         && others.iter().all(GroupRecord::is_tombstone)
 }
 
-/// The bytes of a record that may begin an operation, with the records that must stay with it. None
-/// if an operation may not begin here.
+/// The bytes that must not be separated if an operation begins with `record`: this record, and a
+/// next record that must stay with it. None if an operation may not begin here.
 fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option<usize> {
     let (group_id, own) = match (record, next) {
         (GroupRecord::OffsetCommit(key, None), _) => (&key.group, key.topic.len()),
@@ -106,7 +106,7 @@ fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option
     Some(group_id.len() + own + RECORD_BYTES)
 }
 
-/// Whether `record` is the static member that replaces the member of the preceding tombstone.
+/// Whether `record` is a static member, and replaces the member whose tombstone is `before`.
 fn is_replacement(before: &GroupRecord<'_>, record: &GroupRecord<'_>) -> bool {
     let is_gone = matches!(before, GroupRecord::ConsumerGroupMemberMetadata(_, None));
     is_gone && matches!(record, GroupRecord::ConsumerGroupMemberMetadata(_, Some(_)))

@@ -31,8 +31,8 @@ pub struct Output<'a> {
     pub answers: Vec<Answer<'a>>,
     /// Requests to the leaders of the partitions that share groups subscribe to.
     pub state_calls: Vec<StateCall>,
-    /// The internal topics that a streams group lacks. They are created if the client of the
-    /// heartbeat may do that. Each heartbeat names them until they exist.
+    /// The internal topics that a streams group lacks. The caller creates them if the client that
+    /// sent the heartbeat may create topics. Each heartbeat names them until they exist.
     pub missing_topics: Option<Arc<[MissingTopic]>>,
 }
 

@@ -1,9 +1,10 @@
-//! Which client address pays for the members of a group, out of the limit on the bytes of all
-//! members: the address whose request enlarged the group last.
+//! The address that pays for the members of a group: their bytes are counted against its share of
+//! the limit on the bytes of all members. It is the client address whose request enlarged the group
+//! last.
 //!
-//! A group has one payer. So the account takes two bytes per group, and each change takes constant
-//! time, even in a large group. An address that enlarges a group takes over all its bytes, and must
-//! be able to pay for them.
+//! A group has only one payer. So the account takes two bytes per group, and each change takes
+//! constant time, even in a large group. An address that enlarges a group takes over all bytes of
+//! the group, and its share must suffice for them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -22,7 +23,7 @@ pub(crate) struct Payers {
     known: Vec<(Address, u32)>,
     numbers: BTreeMap<Address, PayerNumber>,
     free: Vec<PayerNumber>,
-    /// The bytes that addresses took and released, for the caller.
+    /// The bytes that each address took or released since the last report to the budget.
     pub(crate) moves: Moves,
 }
 
@@ -54,8 +55,8 @@ impl Payers {
         payer
     }
 
-    /// Counts one more group of an address, and returns its number; 0 if there are too many
-    /// addresses.
+    /// Increments the number of groups of an address. Returns the number of this payer, or 0 if
+    /// there are too many addresses.
     fn number(&mut self, address: Address) -> PayerNumber {
         if address == Address::default() {
             return 0;
@@ -79,7 +80,7 @@ impl Payers {
         number
     }
 
-    /// Counts one group less of a payer. Returns 0, the number of an unknown payer.
+    /// Decrements the number of groups of a payer. Returns 0, the number of an unknown payer.
     fn release(&mut self, number: PayerNumber) -> PayerNumber {
         if let Some(place) = usize::from(number).checked_sub(1)
             && let Some((address, groups)) = self.known.get_mut(place)

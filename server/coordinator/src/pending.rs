@@ -1,11 +1,11 @@
 //! The offsets of open transactions. They are pending until the marker of their producer commits or
-//! drops them. They are kept apart from the groups, because nearly all groups have none.
+//! drops them. They are not stored in the groups, because nearly all groups have none.
 //!
 //! If two transactions commit offsets of one partition, the later *record* wins, whichever marker
 //! came first. Kafka compares the log offsets of the two records. Here the pending offsets of a
-//! partition are numbered in the order of their records; a commit supersedes all up to its own
-//! number. So the outcome depends on the order of records alone, which recovery, snapshots and
-//! compaction keep, and a committed offset need not store its place in the log.
+//! partition are numbered in the order of their records, and a commit supersedes all offsets up to
+//! its own number. So the outcome depends only on the order of the records, which recovery,
+//! snapshots and compaction keep. A committed offset need not store its place in the log.
 
 use crate::committed::Committed;
 use crate::text::Text;
@@ -182,7 +182,8 @@ impl GroupPending {
 #[derive(Debug)]
 struct Open {
     epoch: i16,
-    /// The address that pays for the offsets: the last that added some. Unknown after a load.
+    /// The address against which the offsets are counted: the last that added some. Unknown after
+    /// a load.
     payer: Address,
     bytes: usize,
     groups: BTreeMap<Text, BTreeSet<(Text, i32)>>,
@@ -197,7 +198,7 @@ pub(crate) struct PendingOffsets {
     bytes: usize,
     /// The producer whose offsets the current request adds, and the address of its client.
     adds: Option<(i64, Address)>,
-    /// The bytes that addresses took and released, for the caller.
+    /// The bytes that each address took or released since the last report to the budget.
     pub(crate) moves: Moves,
 }
 
@@ -207,7 +208,8 @@ impl PendingOffsets {
         self.adds = Some((producer_id, address));
     }
 
-    /// The bytes of the transaction that the client of the request takes over from another payer.
+    /// The bytes of the transaction to which the request adds, if they are so far counted against
+    /// another address than the client's.
     pub(crate) fn bytes_taken_over(&self) -> usize {
         let Some((producer_id, address)) = self.adds else { return 0 };
         let open = self.producers.get(&producer_id).filter(|open| open.payer != address);
@@ -260,7 +262,8 @@ impl PendingOffsets {
         self.place(group_id, topic, partition, added);
     }
 
-    /// Like [`Self::add`], from a snapshot. The caller adds the offsets of a partition in order.
+    /// Like [`Self::add`], for an offset from a snapshot. The caller adds the offsets of a
+    /// partition in the order of their records.
     pub(crate) fn restore(&mut self, group_id: &str, restored: Restored) {
         let Restored { topic, partition, placed } = restored;
         self.place(group_id, &topic, partition, placed);
@@ -379,7 +382,8 @@ impl PendingOffsets {
     }
 }
 
-/// The key of the map that equals `key`, so that equal names share memory; else a new text.
+/// The key of the map that is equal to `key`, so that equal names share memory. If there is none, a
+/// new text.
 fn shared<V>(map: &BTreeMap<Text, V>, key: &str) -> Text {
     map.get_key_value(key).map_or_else(|| Text::from(key), |(known, _)| known.clone())
 }

@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use muster_codec::Wall;
 
-/// The most bytes of clients and reasons in all rebalances under way of a slot. Beyond it, further
-/// causes name only their members.
+/// The maximum bytes of clients and reasons that are stored for the causes of all rebalances under
+/// way in a slot. Beyond this limit, further causes have only the ids of members.
 pub(crate) const SAID_BYTES_MAX: usize = 64 << 10;
 
 /// The rebalances of a slot's groups.
@@ -52,7 +52,7 @@ impl Rebalances {
         (self.now, self.wall) = (around.now, around.wall);
     }
 
-    /// Takes the refusal of a client by a group. The group may not exist.
+    /// Notes that a group has refused a client. The group may not exist.
     pub(crate) fn note_rejection(
         &mut self,
         group_id: &str,
@@ -63,7 +63,7 @@ impl Rebalances {
         self.push(group_id, entry, EventBody::Refused(rejection));
     }
 
-    /// Takes the notes of a call on a group.
+    /// Applies the notes that a call on a group has made.
     pub(crate) fn note(&mut self, entry: &Entry, mut noted: Noted) {
         if noted.is_empty() {
             return;
@@ -103,7 +103,7 @@ impl Rebalances {
         under_way.epoch = epoch;
     }
 
-    /// Called after a record of a group is replayed, which may end its rebalance.
+    /// Called after a record of a group is replayed. The record may end the group's rebalance.
     #[inline]
     pub(crate) fn replayed(&mut self, entry: &Entry) {
         if !self.under_way.is_empty() {

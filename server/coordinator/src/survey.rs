@@ -10,9 +10,9 @@ use crate::snapshot::UnloadedGroup;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The cost of a group in a page, in units of one group. The offsets of a loaded group are copied:
-/// this number of offsets adds one unit. The offsets of an unloaded group are read in place: the
-/// group costs `UNLOADED_WEIGHT` units, and each of its offsets one more.
+/// A page has a limited number of units. A group costs one unit. A loaded group costs one more for
+/// each `OFFSETS_PER_WEIGHT` offsets, which are copied. An unloaded group, whose offsets are read
+/// in place, costs `UNLOADED_WEIGHT` units instead of one, and one more for each offset.
 const OFFSETS_PER_WEIGHT: usize = 4;
 const UNLOADED_WEIGHT: usize = 4;
 
@@ -57,7 +57,8 @@ pub struct SurveyedGroup<'p> {
     pub kind: Option<&'static str>,
     pub state: &'static str,
     pub members: u32,
-    /// Whether the page has its offsets. Offsets are left out if they are too many or damaged.
+    /// Whether all of the group's offsets are in the page: they are left out if too many or
+    /// damaged.
     pub has_offsets: bool,
     /// Whether the group exists. A page of changes also lists groups that were removed.
     pub exists: bool,
@@ -67,8 +68,8 @@ pub struct SurveyedGroup<'p> {
 }
 
 impl Coordinator {
-    /// Adds the groups after an id until `room` is used up. A group uses one unit of it, and more
-    /// if it is unloaded or has many offsets. Returns the last id if groups may be left.
+    /// Adds the groups that follow the id `after` to the page, until the `room` units of the page
+    /// are used up. Returns the last id if groups may be left.
     pub fn survey(
         &self,
         after: Option<&str>,
@@ -91,20 +92,20 @@ impl Coordinator {
         None
     }
 
-    /// Begins to note changed groups for [`Self::survey_changes`]. Call it before a survey of all
-    /// groups.
+    /// Starts the list of changed groups that [`Self::survey_changes`] reads. Call it before a
+    /// survey of all groups.
     pub fn begin_changes(&mut self) {
         self.changes.begin();
     }
 
-    /// Makes the groups due that have changed since they were surveyed. Returns false if some of
-    /// the changes are not known; then all groups have to be surveyed.
+    /// Queues groups for [`Self::survey_changes`]: those that have changed since the last call.
+    /// Returns false if some changes are not known. Then all groups have to be surveyed.
     pub fn make_changes_due(&mut self) -> bool {
         self.changes.make_due()
     }
 
-    /// Adds groups that are due, or were removed, until `room` is used up. Returns whether further
-    /// groups are due.
+    /// Adds queued groups to the page, until its `room` units are used up. A group that no longer
+    /// exists is listed as removed. Returns whether further groups are queued.
     pub fn survey_changes(&mut self, room: &mut usize, page: &mut GroupsPage) -> bool {
         while *room > 0 {
             let Some(id) = self.changes.take_due() else { return false };
@@ -138,8 +139,8 @@ impl Coordinator {
         self.add_in_place(group, page)
     }
 
-    /// Adds an unloaded group's offsets without loading them. Returns the cost in units of one
-    /// group.
+    /// Adds an unloaded group's offsets without loading them. Returns the units that the group
+    /// costs.
     fn add_in_place(&self, group: &UnloadedGroup<'_>, page: &mut GroupsPage) -> usize {
         let count = group.entry.offsets_len as usize;
         if count > SURVEYED_OFFSETS_MAX {

@@ -6,7 +6,8 @@ use muster_codec::{Bytes, Str};
 pub(crate) type Text = Arc<str>;
 pub(crate) type Blob = Arc<[u8]>;
 
-/// The bytes of a text without its characters: the reference and the reference counts.
+/// The bytes of a [`Text`] besides its characters: its pointer and length, and two reference
+/// counts.
 pub(crate) const TEXT_BYTES: usize = 32;
 
 /// An owned copy for an output, which outlives the borrow of the state.

@@ -1,10 +1,10 @@
-//! Keyed timers. Arming and cancelling take O(log n); putting off an armed timer, as each heartbeat
-//! does, only changes a number.
+//! Keyed timers. Setting a timer and cancelling it take O(log n). Moving a deadline to a later
+//! time, as each heartbeat does, only changes a number.
 //!
-//! The owner of a timer holds a [`Timer`] with its deadline. The queue holds a time that is never
-//! later than the deadline. When the queued time has come, [`Timers::due`] checks the timer, and
-//! queues it again if its deadline was put off. Equal deadlines fire in the order in which they
-//! were set.
+//! The owner of a timer holds a [`Timer`], which has the deadline. For each timer, the queue has a
+//! time, which is never later than the deadline. When this time has come, [`Timers::due`] checks
+//! the deadline, and queues the timer again if the deadline is now later. Equal deadlines fire in
+//! the order in which they were set.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;
@@ -12,7 +12,8 @@ use alloc::collections::BTreeMap;
 /// The purpose of a timer, and its group and member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TimerKey {
-    /// A member's session, or the time within which a client must join with its new member id.
+    /// A member's session. Or, for a client that was sent a new member id, the time to join with
+    /// it.
     Session { group_id: Text, member_id: Text },
     /// A member's rebalance timeout: the time within which it must revoke partitions.
     Revocation { group_id: Text, member_id: Text },
@@ -42,7 +43,7 @@ pub(crate) enum TimerKey {
 pub enum Reason {
     /// A session may have expired.
     Session,
-    /// The join phase of a rebalance ends, or the initial delay of a streams group.
+    /// A rebalance's join phase, or a streams group's initial delay, ends.
     Join,
     /// The sync phase of a rebalance ends.
     PendingSync,
@@ -110,19 +111,20 @@ impl Timers {
         self.queue.len()
     }
 
-    /// The time at which the next timer must be checked, and its reason. No deadline is earlier.
+    /// The time at which the next queued timer must be checked, and its reason. No timer is due
+    /// before.
     pub(crate) fn next(&self) -> Option<(i64, Reason)> {
         self.queue.first_key_value().map(|((at, _), key)| (*at, key.reason()))
     }
 
-    /// Removes the first entry of the queue if its time has come. Before the caller acts on it, it
-    /// must pass the timer to [`Self::due`].
+    /// Removes the first entry of the queue if its time has come. The caller must pass the timer to
+    /// [`Self::due`] before it acts on the returned key.
     pub(crate) fn pop(&mut self, now: i64) -> Option<TimerKey> {
         let first = self.queue.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// Whether the popped `timer` is due. Queues it again if its deadline was put off.
+    /// Whether the popped `timer` is due. If its deadline is now later, queues it again.
     pub(crate) fn due(&mut self, timer: &mut Timer, now: i64, key: TimerKey) -> bool {
         debug_assert!(timer.queued.is_some() && timer.due.is_some());
         timer.queued = None;
@@ -137,8 +139,8 @@ impl Timers {
         false
     }
 
-    /// Whether another entry of the queue has an earlier deadline. A timer that was put off must
-    /// then wait for this entry, so that timers fire in the order of their deadlines.
+    /// Whether the queue has an earlier time than `due`. If so, a timer whose deadline was moved to
+    /// `due` must be queued again: timers fire in the order of their deadlines.
     fn is_behind(&self, due: Due) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first < due)
     }

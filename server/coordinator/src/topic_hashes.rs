@@ -47,8 +47,8 @@ impl TopicHashes {
     }
 }
 
-/// The hash of a topic. The hashed bytes are Kafka's: numbers are little endian, strings are in
-/// UTF-16 and followed by their length.
+/// The hash of a topic. The hashed bytes are Kafka's: numbers are little endian. A string is in
+/// UTF-16, followed by its length; the length of a rack also precedes it.
 fn hash_topic(topics: &dyn Topics, name: &str, id: Uuid, partitions: i32) -> u64 {
     let mut bytes = Vec::from([MAGIC]);
     bytes.extend(id.0[..8].iter().rev());

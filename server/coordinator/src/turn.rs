@@ -27,7 +27,8 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) pending_bytes: Allowance,
     pub(crate) pending: &'t PendingOffsets,
     pub(crate) topics: &'t dyn Topics,
-    /// The version at which the newest topic was created, or `loaded_topics` if that is later.
+    /// The version ([`Topics::version`]) since which no topic was created; at least
+    /// `loaded_topics`.
     pub(crate) newest_topics: i64,
     /// The version of the topics when the coordinator was loaded.
     pub(crate) loaded_topics: i64,
@@ -35,9 +36,9 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) timers: &'t mut Timers,
     pub(crate) output: &'t mut Output<'r>,
     pub(crate) events: &'t mut Events,
-    /// The notes of this call, for events of the group.
+    /// Facts of this call, such as members that left and why, for the events that operators see.
     pub(crate) noted: &'t mut Noted,
-    /// The position that answers wait for: the last write to the group, which may be of this call.
+    /// The position of the last write to the group, perhaps by this call. Answers wait for it.
     pub(crate) visible_at: u64,
     /// The position of this call's records.
     pub(crate) position: u64,

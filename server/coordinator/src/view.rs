@@ -4,14 +4,14 @@ use crate::text::Text;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// Limits of one answer: its members, the partitions listed for one member, and the number of
-/// listed partitions after which no more members are added.
+/// Limits of one answer: the members, and the partitions that are listed for one member. No more
+/// members are added when `PARTITIONS_MAX` partitions are listed.
 const MEMBERS_MAX: usize = 100;
 const PARTITIONS_OF_MEMBER_MAX: usize = 500;
 const PARTITIONS_MAX: usize = 4_000;
 
-/// The bytes of texts after which no more members are added, because clients choose the texts. The
-/// second constant limits the topics of a member's subscription, and those of its assignment.
+/// Limits of text, whose length clients choose. At the first, no more members are added. At the
+/// second, no more topics are added to a member's subscription, or to one of its assignments.
 const TEXT_BYTES_MAX: usize = 128 << 10;
 const TEXT_BYTES_OF_LIST_MAX: usize = 16 << 10;
 
@@ -37,8 +37,8 @@ pub struct GroupView {
     pub protocol_type: Option<Text>,
     /// The protocol that the members of a classic group elected.
     pub protocol: Option<Text>,
-    /// The generation or the group epoch. None if the group was not loaded since startup and its
-    /// records are long.
+    /// The generation or the group epoch. None if the group is unloaded, and its records are too
+    /// long to be decoded for a view.
     pub epoch: Option<i32>,
     /// The epoch of the target assignment; None in a classic group.
     pub target_epoch: Option<i32>,
@@ -115,7 +115,7 @@ pub(crate) struct MembersPage {
 }
 
 impl MembersPage {
-    /// Whether the page is full, so that the member at this index is left for the next answer.
+    /// Whether the page is full. If so, the next answer continues with the member at this index.
     pub(crate) fn is_full(&mut self, place: usize) -> bool {
         let is_full = self.members.len() >= MEMBERS_MAX
             || self.partitions >= PARTITIONS_MAX
@@ -243,7 +243,8 @@ mod tests {
         assert_eq!(assigned.partitions, PARTITIONS_OF_MEMBER_MAX + 9);
     }
 
-    /// If each call summed the list, a call with a full list would cost a hundred times as much.
+    /// `add` must not sum the list. If it did, calls with a full list would take a hundred times as
+    /// long.
     #[test]
     fn a_key_costs_the_same_however_many_are_listed() {
         let (mut none, mut full) = (Assigned::default(), Assigned::default());
@@ -251,7 +252,8 @@ mod tests {
             (0..1_000).for_each(|_| to.add(AssignedTo::TopicId(Uuid::ZERO), 0..partitions));
         };
         add(&mut full, 1);
-        // Other work on the machine interrupts some of the calls. The shortest is not interrupted.
+        // Other work on the machine interrupts some of the runs. The shortest run is one that it
+        // did not interrupt.
         let least = |assigned: &mut Assigned, partitions| {
             let took = (0..100).map(|_| {
                 let began = Instant::now();

@@ -1,9 +1,9 @@
 //! Compares the changes that muster's assignors and Kafka's make to random groups.
 //!
-//! One choice of Kafka is not imitated. If a member gives up some partitions of a topic with more
-//! than 16 partitions, the choice depends on the order of a hash set, and so on the whole history
-//! of the set. In this case both assignors must move the same number of partitions, and leave equal
-//! loads.
+//! In one case the results may differ. When a member gives up some partitions of a topic with more
+//! than 16 partitions, Kafka takes them in the order of a hash set, which depends on all earlier
+//! changes of the set. muster does not imitate this order. In this case, both assignors must move
+//! the same number of partitions, and the members must have equal loads.
 //!
 //! It needs Kafka's jars, so it runs only on request:
 //!

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const TOPICS: usize = 4;
 const MEMBERS: u32 = 12;
 
-/// An event of a group. A number selects a topic or a member, modulo how many there are.
+/// An event of a group. Topics and members are numbers. `budget` is the size of a computation's
+/// slice.
 #[derive(Debug, Clone)]
 enum Event {
     Join { member: u32, is_static: bool, topics: [bool; TOPICS] },
@@ -35,7 +36,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..60)
 }
 
-/// A group, and the input that its assignments should be based on.
+/// A group. The fields besides `target` say which assignment is correct.
 struct Group {
     target: TargetAssignment,
     assignor: Assignor,
@@ -149,7 +150,8 @@ impl Group {
         assert_eq!(owned.len(), all, "all partitions are owned");
     }
 
-    /// Moving one partition between two members must not bring their loads closer.
+    /// Checks that no move of one partition to another member would bring the members' loads
+    /// closer.
     fn check_balanced(&self) {
         let load = |member: &MemberIndex| self.target.of(*member).len();
         for (giver, taker) in
@@ -163,7 +165,7 @@ impl Group {
         }
     }
 
-    /// A member may give up only partitions beyond its quota, so that the fewest partitions move.
+    /// Checks that the fewest partitions move: a member gives up only those that exceed its quota.
     fn check_sticky(&self, before: &BTreeMap<MemberIndex, Vec<TopicPartition>>) {
         let all: usize = self.members.keys().map(|member| self.target.of(*member).len()).sum();
         let share = all / self.members.len().max(1);

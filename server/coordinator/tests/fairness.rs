@@ -1,4 +1,4 @@
-//! One address uses up what it may of a shard's limits. Another address must still be served.
+//! One address uses up its share of a shard's limits. Another address must still be served.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -90,8 +90,8 @@ impl Shard {
         }
     }
 
-    /// Adds members of 10,000 bytes, which `request` makes, until one is refused. Returns the
-    /// number of added members.
+    /// Lets members join, each with a request that `request` returns, until one is refused. Each
+    /// member takes about 10,000 bytes. Returns the number of members that joined.
     fn add_members<R: Into<GroupRequest<'static>>>(
         &mut self,
         host: &'static str,
@@ -139,7 +139,7 @@ fn join(group: String, bytes: usize) -> JoinGroupRequest<'static> {
     }
 }
 
-/// A member of a consumer group that subscribes to 50 topics with long names.
+/// The heartbeat with which a member joins a consumer group. It subscribes to 50 long topic names.
 fn beat(group: String) -> ConsumerGroupHeartbeatRequest<'static> {
     let names = (0..50).map(|topic| format!("{topic:0180}").into());
     ConsumerGroupHeartbeatRequest {

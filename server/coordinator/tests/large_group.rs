@@ -257,8 +257,8 @@ fn delete(groups: &[&'static str]) -> DeleteGroupsRequest<'static> {
     DeleteGroupsRequest { groups_names }
 }
 
-/// Before the last slice no member may join, because the group would stay without some of its
-/// offsets. An offset that is committed meanwhile is deleted with the group.
+/// No member may join before the last slice: the group would remain, but without the offsets that
+/// are already deleted. An offset that is committed meanwhile is deleted with the group.
 #[test]
 fn a_group_is_deleted_in_slices_if_it_has_many_offsets() {
     let mut coordinator = with_many_offsets();

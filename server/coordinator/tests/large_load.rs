@@ -1,5 +1,5 @@
-//! A group of a snapshot with more offsets than one call loads. Calls that need the offsets are
-//! refused until all slices are loaded; other calls are served.
+//! A snapshot contains a group with more offsets than one call loads. Calls that need the offsets
+//! are refused until all slices are loaded; other calls are served.
 #![allow(clippy::unwrap_used)]
 
 use common::{CountedIds, call, caller};
@@ -119,7 +119,8 @@ fn commit_in_transaction(coordinator: &mut Coordinator, version: i16) -> ErrorCo
     ErrorCode::from_code(answer.topics[0].partitions[0].error_code).unwrap()
 }
 
-/// The error and the number of offsets of the large group, and of a small group.
+/// Fetches all offsets of a large and a small group. Returns the error and number of offsets of
+/// each.
 fn fetch(coordinator: &mut Coordinator) -> [(ErrorCode, usize); 2] {
     let group = |group_id: &'static str| OffsetFetchRequestGroup {
         group_id: group_id.into(),
@@ -181,8 +182,8 @@ fn requests_for_many_offsets_are_refused_while_they_are_loaded_in_slices() {
     assert_ne!(coordinator.next_deadline(), Some(0), "nothing is left to load");
 }
 
-/// Older versions have errors only for partitions. Without any error, clients would believe that
-/// there are no offsets.
+/// Version 1 can have an error only in partitions. Without an error, clients of any version would
+/// believe that the group has no offsets.
 #[test]
 fn each_version_of_a_fetch_has_the_error() {
     let mut coordinator = reopened(with_many_offsets());
@@ -208,7 +209,8 @@ fn each_version_of_a_fetch_has_the_error() {
     }
 }
 
-/// The deletion must not wait, because a later topic may have the same name.
+/// This removal of the topic's offsets must not wait for slices: a new topic may have the same
+/// name.
 #[test]
 fn the_removal_of_a_topic_loads_at_once_if_it_may_not_wait() {
     let mut coordinator = reopened(with_many_offsets());
@@ -296,7 +298,7 @@ fn the_sweep_and_the_removal_of_a_topic_wait_for_the_load() {
     assert!(calls > 4, "not in one call");
 }
 
-/// A marker is never refused. So the offsets that it needs are loaded early.
+/// The end of a transaction cannot be refused. So the offsets that it needs are loaded beforehand.
 #[test]
 fn offsets_of_a_group_with_pending_ones_are_loaded_at_once_but_in_slices() {
     let mut before = with_many_offsets();

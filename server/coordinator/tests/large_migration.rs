@@ -1,5 +1,5 @@
-//! Large groups that are converted to the other protocol, or that members leave. Their records are
-//! several operations of the log, and a crash may keep only the first ones.
+//! Large groups change to the other protocol, or several of their members leave. Such a change is
+//! written to the log as several operations, and a crash may leave only the first ones.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,13 +22,13 @@ use muster_coordinator::{
 
 const MEMBERS: usize = 24;
 const PARTITIONS_EACH: usize = 2;
-/// The number of members, and the bytes of their user data, for which a conversion is larger than
-/// an operation.
+/// The size of a group whose conversion is larger than one operation: its members, and the bytes of
+/// user data of each member.
 const LARGE: usize = 6_000;
 const LARGE_USER_DATA: usize = 1_200;
 /// The limit of the log for one operation.
 const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
-/// A limit so small that each kind of record is separated somewhere.
+/// The most bytes of an operation: so few that each kind of record is the first of some operation.
 const CUT_BYTES: usize = 1_500;
 /// The wall clock when a log is loaded, in milliseconds.
 const START: i64 = 1_000_000;
@@ -89,7 +89,7 @@ fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_all_join_ag
     }
 }
 
-/// The consumer did not get an answer. It returns, and may stay in the group.
+/// The consumer got no answer to its leaving. It sends heartbeats again, and may stay in the group.
 #[test]
 fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_its_consumer_may_stay_in() {
     let mut log = vec![classic_group(MEMBERS, 0)];
@@ -123,7 +123,8 @@ fn a_crash_between_the_operations_of_members_that_leave_leaves_a_group_that_they
     }
 }
 
-/// The remaining members send heartbeats, and so do leaving members that still exist.
+/// After two heartbeats of the consumer, each partition must be in the target of a member that
+/// exists: one that stays, or one whose leaving was lost in the crash.
 #[test]
 fn a_crash_between_the_operations_of_members_that_leave_leaves_no_partition_without_an_owner() {
     let mut log = vec![classic_group(MEMBERS, 0)];
@@ -194,7 +195,7 @@ fn a_group_whose_classic_record_would_be_too_large_stays_one_of_consumers() {
     assert!(left.iter().any(is_epoch), "the consumer has left: {left:?}");
 }
 
-/// The newest records of all keys make the same group as all records, with or without tombstones.
+/// Checks that a compacted log, with or without its tombstones, yields the same group as the log.
 fn assert_compaction_keeps_the_state(log: &[GroupRecord<'static>]) {
     let keys: Vec<_> = log.iter().map(|record| record_bytes(record).0).collect();
     let is_newest = |number: &usize| !keys[number + 1..].contains(&keys[*number]);

@@ -60,7 +60,8 @@ struct Member {
     report: Option<Tasks>,
 }
 
-/// Topics with this number of partitions. So each subtopology has as many tasks; one is stateful.
+/// Makes topics with this number of partitions, and so as many tasks in each subtopology. One
+/// subtopology is stateful.
 fn with_topics(partitions: i32) -> Shard {
     let mut shard = Shard::new();
     for name in SOURCES.into_iter().chain([CHANGELOG]) {

@@ -61,7 +61,7 @@ fn a_crash_between_the_operations_of_a_target_leaves_a_group_that_computes_it_ag
     }
 }
 
-/// Members without a target. Their group has a newer epoch than its target.
+/// The records of a group whose members have no target yet, although its epoch has increased.
 fn members() -> Vec<GroupRecord<'static>> {
     let member = |number: usize| {
         let (group_id, member_id) = ("g".into(), format!("member-{number:029}").into());
@@ -87,7 +87,7 @@ fn loaded(log: &[GroupRecord<'_>], topics: &World) -> Coordinator {
     coordinator
 }
 
-/// The records of the target. The heartbeat of a member makes its computation due.
+/// Sends a heartbeat, which makes the group compute its target. Returns the records of the target.
 fn compute(coordinator: &mut Coordinator, topics: &World) -> Vec<GroupRecord<'static>> {
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "g".into(),

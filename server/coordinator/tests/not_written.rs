@@ -206,8 +206,8 @@ impl Run {
         }
     }
 
-    /// Refuses the records, and loads the second coordinator from the log. But a refused commit
-    /// changes neither a group that it did not create nor the second coordinator.
+    /// Refuses the records, and loads the second coordinator from the log again, except after a
+    /// refused commit to an existing group, which changes nothing.
     fn refuse(&mut self, output: &Output<'_>) {
         let position = self.log.len() as u64 + 1;
         let (now, wall, topics) = (self.now, Wall(self.now), &self.topics);
@@ -231,13 +231,14 @@ impl Run {
             let position = at as u64 + 1;
             records.iter().for_each(|it| replayed.replay(&read(it), position));
         }
-        // The state passes through a snapshot, because records do not contain the former sizes of
-        // Kafka's hash tables.
+        // A snapshot is written and opened, because records do not show how far Kafka's hash tables
+        // had grown.
         let file = snapshot(&mut replayed, self.log.len() as u64);
         self.loaded = open(Config::default(), &file).unwrap();
         self.loaded.load_all();
         self.loaded.loaded(now, wall, topics);
-        // Only the group is rebuilt. The time of the sweep stays.
+        // `not_written` rebuilds only the group, not the time of the sweep. So both get the same
+        // time.
         let sweep_at = now + Config::default().offsets_retention_check_interval_ms;
         self.coordinator.sweep_at(sweep_at);
         self.loaded.sweep_at(sweep_at);
@@ -343,7 +344,8 @@ impl Client {
     }
 }
 
-/// The answers without their positions, because a snapshot does not store when groups were removed.
+/// The answers without the positions that they wait for. The position at which a group was removed
+/// is not in a snapshot, so the two coordinators may differ in it.
 fn responses<'o, 'r>(output: &'o Output<'r>) -> Vec<(RequestId, &'o Response<'r>)> {
     output.answers.iter().map(|it| (it.request, &it.response)).collect()
 }

@@ -1,5 +1,6 @@
-//! Compares pending offsets with a model of Kafka, which compares the places of records: in normal
-//! work, after recovery, and with snapshots that are written while the groups change.
+//! Compares pending offsets with a model of Kafka: when a transaction commits, an offset counts
+//! only if no later record has the same key. Covers normal work, recovery, and snapshots during
+//! changes.
 #![allow(clippy::unwrap_used)]
 
 use common::call;
@@ -119,7 +120,7 @@ impl Entry {
         }
     }
 
-    /// Applies the entry as recovery does, as a batch of the log.
+    /// Applies the entry as recovery does: as a batch that was read from the log.
     fn recover(&self, coordinator: &mut Coordinator, at: usize) {
         let mut recover = |batch: &[u8]| {
             let batch = Batch::read(batch).unwrap();
@@ -146,7 +147,7 @@ impl Entry {
     }
 }
 
-/// Kafka's state: for each offset, the index of its record.
+/// Kafka's state. Each offset is represented by the index of the entry that committed it.
 #[derive(Debug, Default)]
 struct Model {
     committed: BTreeMap<Slot, usize>,
@@ -191,7 +192,7 @@ impl Model {
     }
 }
 
-/// The answers to OffsetFetch for all partitions: the error and the offset of each.
+/// Fetches the offsets of all partitions. Returns the error and the offset of each.
 fn fetched(coordinator: &mut Coordinator, require_stable: bool) -> BTreeMap<Slot, (i16, i64)> {
     let all = |group: &&'static str| OffsetFetchRequestGroup {
         group_id: (*group).into(),
@@ -261,7 +262,8 @@ proptest! {
     #[test]
     fn offsets_are_those_of_kafka_after_each_entry(log in log()) {
         let (mut coordinator, mut model) = (Coordinator::new(Config::default()), Model::default());
-        // The offsets of a group are deleted before the group: without a group they are not shown.
+        // Tombstones of groups are left out: a removed group would show none of its offsets. In a
+        // real log, the tombstones of all its offsets come first.
         let is_deletion = |it: &Entry| matches!(it, Entry::Group { is_tombstone: true, .. });
         for (at, entry) in log.iter().filter(|it| !is_deletion(it)).enumerate() {
             entry.apply(&mut coordinator, at);

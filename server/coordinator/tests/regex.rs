@@ -1,5 +1,5 @@
-//! Regular expressions as groups use them: the dialect in short, limits, and slices. `regex_re2j`
-//! compares the whole dialect with RE2J.
+//! Regular expressions as groups use them: examples of the dialect, limits, and slices.
+//! `regex_re2j` compares the whole dialect with RE2J.
 #![allow(clippy::unwrap_used)]
 
 use muster_coordinator::regex::{INSTRUCTIONS_MAX, Regex, RegexError, Resolution};

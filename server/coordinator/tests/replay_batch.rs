@@ -14,7 +14,7 @@ use snapshots::Writing;
 const GROUPS: [&str; 3] = ["a", "group", "group-with-a-longer-name"];
 const TOPICS: [&str; 2] = ["t", "topic"];
 
-/// Successive offsets of a topic, or a record of the group itself.
+/// Successive records of a group: offsets of a topic, or the record of the group itself.
 #[derive(Debug, Clone)]
 enum Piece {
     Offsets {

@@ -1,5 +1,5 @@
-//! Share groups, beyond Kafka's transcripts: leaders that do not answer or that refuse, topics that
-//! grow, and startup from the log and from snapshots.
+//! Cases of share groups that Kafka's transcripts do not have: leaders of share state that refuse
+//! or do not answer, topics that grow, and startup from the log and from snapshots.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ use snapshots::{durable, open, snapshot};
 
 const GROUP: &str = "shares";
 
-/// A coordinator with its log, and its requests to leaders.
+/// A coordinator with its log. `calls` are its requests to the leaders of share partitions.
 struct Shard {
     coordinator: Coordinator,
     topics: World,
@@ -291,7 +291,7 @@ fn offsets_of_a_new_group_are_altered() {
     assert_eq!(shard.initialized(), [(0, Start::At(0))], "the other keeps its offset");
 }
 
-/// The expected answers are Kafka's, to a request that repeats topics and partitions.
+/// A request repeats topics and partitions. The expected answers are those of Kafka.
 #[test]
 fn a_topic_that_is_named_twice_is_answered_once() {
     let mut shard = Shard::new();
@@ -455,7 +455,7 @@ fn offsets_that_are_deleted_once_more_are_an_error_also_after_a_restart() {
     shard.coordinator = open(config(), &file).unwrap();
     shard.coordinator.loaded(shard.now, Wall(shard.now), &shard.topics);
     assert_eq!(offsets_deleted(shard.ask(0, deletion_of_offsets())), none_left);
-    // Compaction keeps the newest record of each key.
+    // `durable` returns what is left of the log after compaction. It is replayed.
     let durable = durable(&mut shard.coordinator);
     let mut replayed = Coordinator::new(config());
     durable.iter().for_each(|record| replayed.replay(&read(record), 1));

@@ -1,4 +1,4 @@
-//! The index of a snapshot whose file changes while it is mapped. A look-up must return what was
+//! A snapshot's file changes while it is mapped. A look-up in its index must return what was
 //! written, or report damage.
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ mod snapshots;
 
 const GROUPS: usize = 100;
 
-/// A mapped file whose bytes change at some moment.
+/// A mapped file. Its bytes change from `before` to `after` when `has_changed` is set.
 struct Mapped {
     before: Vec<u8>,
     after: Vec<u8>,
@@ -54,7 +54,8 @@ fn changed_after(file: &File, change: impl FnOnce(&mut [u8])) -> Coordinator {
     coordinator
 }
 
-/// Looks up a group. Returns whether damage was found. If not, the group must be as it was written.
+/// Looks up a group. If no damage is found, the group must be as it was written. Returns whether
+/// damage was found.
 fn finds_damage(coordinator: &mut Coordinator, number: usize, print: Option<u64>) -> bool {
     let found = coordinator.fingerprint(&id(number));
     let is_damaged = coordinator.damage().is_some();
@@ -69,7 +70,7 @@ fn each_changed_bit_of_the_index_is_noticed() {
         let change = |index: &mut [u8]| index[at] ^= 1 << (at % 8);
         let mut coordinator = changed_after(&file, change);
         let found = (0..GROUPS).any(|it| finds_damage(&mut coordinator, it, prints[it]));
-        // The number of groups is not read again after the file is opened.
+        // The first 8 bytes are the number of groups. It is read only when the file is opened.
         assert!(found || at < 8, "byte {at}");
     }
 }

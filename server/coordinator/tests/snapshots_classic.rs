@@ -17,7 +17,7 @@ mod snapshots;
 
 const GROUPS: [&str; 2] = ["g", "h"];
 
-/// An action of a client. `who` selects one of the known members, or an unknown one.
+/// An action of a client. `who` is a number, which stands for a known member or for an unknown one.
 #[derive(Debug, Clone)]
 enum Action {
     Join {
@@ -232,8 +232,8 @@ impl History {
         history
     }
 
-    /// A history with a snapshot, which is begun before the action `begin` and grows by `bytes`
-    /// after each action. Returns the file if it was completed, and its first and last position.
+    /// A history in which a snapshot is written: about `bytes` before each action from `begin` on.
+    /// Returns the file if it is complete, and the log's positions at the first and last write.
     fn with_snapshot(
         actions: &[Action],
         begin: usize,

@@ -67,8 +67,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The durable state must be equal. As after compaction, the order in which members joined may
-    /// differ, and so may the order in which the assignors visit them.
+    /// The durable state must be equal. The order in which members joined may differ, as it may
+    /// after compaction. So the assignors may visit the members in another order.
     #[test]
     fn a_start_from_a_snapshot_equals_one_from_the_log(actions in actions()) {
         History::starting_from(Start::Snapshot, &actions).load();

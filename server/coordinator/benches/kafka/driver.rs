@@ -1,5 +1,5 @@
-//! A group whose assignments muster and Kafka compute side by side. `KafkaAssignors.java` is
-//! Kafka's side.
+//! A group in muster and the same group in Kafka, whose assignments can be compared.
+//! `KafkaAssignors.java` is Kafka's side.
 
 #[path = "java.rs"]
 mod java;
@@ -21,7 +21,8 @@ pub(crate) type Targets = BTreeMap<String, BTreeMap<[u8; 16], Vec<u32>>>;
 pub(crate) struct Outcome {
     /// The median time of the assignor alone.
     pub(crate) time: Duration,
-    /// The median of the longest slice. Only muster works in slices.
+    /// The median over all repetitions of their longest slice (bounded part of work). Only muster
+    /// works in slices.
     pub(crate) slice: Duration,
     /// The members whose target changed, with their new partitions.
     pub(crate) changes: Targets,
@@ -117,7 +118,8 @@ impl Group {
         self.send(|| format!("leave {id}"));
     }
 
-    /// Computes `repeats` times with muster and Kafka, and adopts muster's result.
+    /// Computes the same assignment `repeats` times with muster and with Kafka. The group adopts
+    /// muster's result.
     pub(crate) fn assign(
         &mut self,
         assignor: Assignor,

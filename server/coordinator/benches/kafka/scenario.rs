@@ -16,7 +16,8 @@ pub(crate) const SIZES: [(usize, usize, usize); 8] = [
     (10_000, 100, 250_000),
 ];
 
-/// Heterogeneous members and topics are divided into this number of parts, as in Kafka's benchmark.
+/// In a heterogeneous group, the members of each of this number of parts subscribe to their own
+/// part of the topics, as in Kafka's benchmark.
 const PARTS: usize = 5;
 
 /// The kinds of computations.

@@ -86,20 +86,20 @@ impl Kind {
 pub(crate) struct Entry {
     pub(crate) id: Text,
     pub(crate) group: Option<Group>,
-    /// The group that will replace `group`. A handler stores it here until its records are
-    /// replayed.
+    /// The group that will replace `group`. A handler stores it here until the handler's records
+    /// are replayed.
     pub(crate) successor: Option<Box<Group>>,
     pub(crate) offsets: Offsets,
     /// The position of the last record of this group.
     pub(crate) written_at: u64,
-    /// The group as it was last added to the gauges.
+    /// The group's present contribution to the gauges.
     pub(crate) counted: Counted,
-    /// The list of [`Changes`] that last had the group's id; 0 for no list.
+    /// The number of the last list of [`Changes`] to which the group's id was added, or 0.
     pub(crate) noted: u32,
 }
 
-// 640 is a size class of jemalloc; eight bytes more would take 768. A shard may have 1,000,000
-// entries.
+// For 640 bytes jemalloc takes 640, but for eight bytes more it would take 768. A shard may have
+// 1,000,000 entries.
 const _: () = assert!(size_of::<Entry>() <= 640);
 
 /// Processing this many partitions, or this many bytes of texts, takes as long as one member.
@@ -153,7 +153,8 @@ impl Entry {
         self.counted.standing.is_some()
     }
 
-    /// The size of the group without its offsets, in items: the unit of work of scans and checks.
+    /// The size of the group without its offsets, in items. Scans and checks count their work in
+    /// items.
     pub(crate) fn group_items(&self) -> usize {
         self.group.as_ref().map_or(0, Group::items)
     }
@@ -163,7 +164,7 @@ impl Entry {
         self.group_items() + self.offsets.len()
     }
 
-    /// Whether the entry has neither group nor offsets, so that it may be removed.
+    /// Whether the entry has neither group nor offsets. If so, it may be removed.
     pub(crate) fn is_vacant(&self) -> bool {
         self.group.is_none() && self.successor.is_none() && self.offsets.is_empty()
     }
@@ -179,7 +180,7 @@ impl Group {
         }
     }
 
-    /// The number of members; in a classic group, of the members in its last record.
+    /// The number of members. In a classic group, only the members in its last record count.
     pub(crate) fn members(&self) -> usize {
         match self {
             Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),
@@ -271,7 +272,8 @@ impl Group {
         .filter(|at| *at != -1)
     }
 
-    /// A hash of the counts over the members, for kinds that update the counts with each record.
+    /// A hash of the counts over the members. 0 for a classic group, which does not update such
+    /// counts with each record.
     pub(crate) fn count_hash(&self) -> u64 {
         match self {
             Self::Classic(_) => 0,
@@ -334,7 +336,8 @@ impl Group {
         }
     }
 
-    /// The time from which the retention of offsets counts; None while offsets may not expire.
+    /// The time from which the retention of the group's offsets counts. None if the offsets do not
+    /// expire in the group's present state.
     pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
         match self {
             Self::Classic(group) => group.retention_base(),
@@ -380,7 +383,7 @@ impl Group {
         }
     }
 
-    /// Writes the records that remove the group, after the tombstones of its offsets.
+    /// Writes the records that remove the group. The tombstones of its offsets must precede them.
     pub(crate) fn write_tombstones(&self, turn: &mut Turn<'_, '_>, group_id: &str) {
         match self {
             Self::Classic(_) => turn.write(classic::tombstone(group_id)),

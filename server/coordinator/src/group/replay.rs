@@ -105,7 +105,8 @@ fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &Offset
     entry.offsets.replay(key, Some(value));
 }
 
-/// Creates a simple group for a commit by a client that is not a member.
+/// Called when an offset is committed. If there is no group, the client is not a member, and a
+/// simple group is created.
 pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
     if entry.group.is_none() {
         let group = ClassicGroup::new(entry.id.clone(), Wall(commit_timestamp));

@@ -37,8 +37,9 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// A hash of the durable state of a group with these offsets; None if it has no state. It leaves
-/// out the order in which members joined, because compaction changes that, and unloaded offsets.
+/// A hash of the durable state of a group with these offsets; None if it has no state. The hash
+/// leaves out unloaded offsets. It leaves out the order in which members joined, too, because
+/// compaction changes this order.
 pub(crate) fn hash_of(
     entry: &Entry,
     offsets: &Offsets,

@@ -91,7 +91,7 @@ impl Groups {
         self.entries.entry(id.clone()).or_insert_with(|| Box::new(Entry::new(id)))
     }
 
-    /// The entry of a group that is not unloaded. Creates the entry if there is none.
+    /// The entry of a group, which must have been loaded. Creates the entry if there is none.
     pub(crate) fn get_or_insert(&mut self, group_id: &str) -> &mut Entry {
         if !self.entries.contains_key(group_id) {
             self.insert(group_id);

@@ -17,7 +17,7 @@ const OFFSET_BYTES: usize = 64;
 /// The progress of writing a snapshot. The file has all sections first, and then their index.
 #[derive(Debug)]
 pub struct SnapshotWalk {
-    /// The position of the next byte in the file.
+    /// The place of the next byte in the file.
     at: u64,
     /// The last group that was written completely.
     after: Option<Text>,
@@ -37,8 +37,9 @@ pub struct SnapshotWalk {
 struct Begun {
     id: Text,
     protocol_type: String,
-    /// The group as of the position at which its writing began. Offsets that were written later may
-    /// be newer; replaying the records after that position again is harmless.
+    /// The index entry, with the position at which the writing of the group began. Offsets that
+    /// were written later may be newer. Recovery replays the records after that position again:
+    /// this does no harm.
     entry: IndexEntry,
     /// The time from which the retention of its offsets counts.
     base: Option<RetentionBase>,
@@ -53,7 +54,7 @@ struct Begun {
 enum Remaining {
     /// The group is loaded: the offsets after this partition are left.
     Live(Option<(Text, i32)>),
-    /// The group is unloaded: its parts in the old snapshot are copied, from the next one on.
+    /// The group is unloaded: the parts in the old snapshot that are not copied yet are left.
     Unloaded,
 }
 
@@ -74,8 +75,8 @@ impl SnapshotWalk {
         }
     }
 
-    /// Accounts for a section that was appended to `out`. Returns the section with its position in
-    /// the file.
+    /// Accounts for a section that was appended to `out`. Returns the section with its place in the
+    /// file.
     fn place(&mut self, section: Section) -> Section {
         let placed = Section { at: self.at, ..section };
         self.at += u64::from(section.len);
@@ -240,8 +241,8 @@ fn begin_live(
     }))
 }
 
-/// Copies the records of an unloaded group. No record of the group came since the old snapshot was
-/// opened, so its bytes are valid at this position, too.
+/// Copies the records of an unloaded group from the old snapshot. Its bytes there are valid at this
+/// position, too, because no record of the group has come since the snapshot was opened.
 fn begin_unloaded(
     walk: &mut SnapshotWalk,
     unloaded: &Unloaded,
@@ -262,7 +263,8 @@ fn begin_unloaded(
     })
 }
 
-/// Copies the next part of the offsets of an old snapshot. Returns true after the last one.
+/// Copies the next part of a group's offsets from the old snapshot. Returns true after the last
+/// part.
 fn copy_part(
     walk: &mut SnapshotWalk,
     unloaded: &Unloaded,

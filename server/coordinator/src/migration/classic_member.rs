@@ -228,7 +228,7 @@ pub(crate) fn sync<'r>(
     turn.answer(parked.request, response);
 }
 
-/// Answers a LeaveGroup, for classic members and consumers.
+/// Answers a LeaveGroup, which may name members of both protocols.
 pub(crate) fn leave<'r>(
     turn: &mut Turn<'_, 'r>,
     entry: &mut Entry,

@@ -53,9 +53,9 @@ pub(super) fn is_allowed(config: &Config, members: usize) -> bool {
     config.group_consumer_migration_policy.allows_downgrade() && members <= max
 }
 
-/// The classic group of the members that stay, with their target assignments. Adds its records to
-/// `draft`. None, without records, if the members have no protocol in common, if two members have
-/// the same id, or if the record of the classic group would be too large.
+/// Makes a classic group of the members that stay, with their target assignments, and adds its
+/// records to `draft`. Returns None and adds nothing if the members have no protocol in common, if
+/// two members have the same id, or if the record of the classic group would be too large.
 pub(super) fn convert(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,

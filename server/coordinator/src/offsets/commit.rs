@@ -16,7 +16,7 @@ use muster_codec::messages::{
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{ErrorCode, Str, Uuid};
 
-/// The retention time in a commit that leaves it to the config.
+/// The retention time in a commit for which the config decides the retention.
 const DEFAULT_RETENTION: i64 = -1;
 
 /// From this version on, OffsetCommit names topics by id.
@@ -67,7 +67,8 @@ impl Commit {
 }
 
 /// Answers a commit. `offsets` is an error if the group refuses the commit. The caller has checked
-/// that the topics and partitions exist.
+/// that the topics and partitions exist. If a topic id has become unknown since then, its offsets
+/// are refused with UNKNOWN_TOPIC_ID.
 pub(crate) fn commit<'r>(
     turn: &mut Turn<'_, 'r>,
     topics: &dyn Topics,
@@ -179,8 +180,8 @@ impl<'r> Committing<'_, '_, 'r> {
             topic: topic.clone(),
             partition: partition.partition_index,
         };
-        // The version of a record with its own expiry has no topic id. The state that is replayed
-        // now must equal the state that the log produces later.
+        // A record with its own expiry is written in a version that has no topic id. So the state
+        // gets no topic id now, either: the log must produce the same state later.
         let topic_id = if self.expire_timestamp == -1 { topic_id } else { Uuid::ZERO };
         let value = OffsetCommitValue {
             offset: partition.committed_offset,

@@ -39,8 +39,8 @@ pub(crate) fn delete<'r>(
     OffsetDeleteResponse { topics: topics.collect(), ..Default::default() }
 }
 
-/// Writes tombstones for at most `count` offsets of a group, including pending ones. They must
-/// precede the tombstones of the group. Returns whether these are all offsets.
+/// Writes tombstones for at most `count` offsets of a group, including pending offsets. Returns
+/// whether no further offsets are left. The tombstones of the group itself must come later.
 pub(crate) fn delete_some(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
@@ -110,7 +110,7 @@ fn delete_topic(
 }
 
 impl DeletedTopic<'_> {
-    /// Whether an offset with this topic's name belongs to this topic.
+    /// Whether an offset belongs to this topic, and not to a newer topic with the same name.
     fn has(&self, committed: &Committed) -> bool {
         if committed.topic_id.is_zero() {
             committed.commit_timestamp <= self.deleted_at
@@ -120,7 +120,8 @@ impl DeletedTopic<'_> {
     }
 }
 
-/// Deleted topics, in two orders. The smaller of this list and the group's topics is iterated.
+/// Deleted topics, in two orders. A group is searched by these topics or by its own, whichever are
+/// fewer.
 pub(crate) struct Deleted<'d> {
     given: &'d [DeletedTopic<'d>],
     by_name: Vec<DeletedTopic<'d>>,

@@ -14,7 +14,8 @@ pub(crate) enum RetentionBase {
     Empty { since: i64 },
 }
 
-/// The earliest time at which the sweep may have to visit a group. It is known without the offsets.
+/// The earliest time at which the sweep may have to visit a group. A snapshot stores it, so the
+/// offsets need not be loaded to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expiry {
     /// The earliest expiry that a commit requested for its offset.

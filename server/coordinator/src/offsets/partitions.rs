@@ -1,5 +1,5 @@
 //! The committed offsets of a topic's partitions, sorted. A node of a B-tree takes space for eleven
-//! offsets. Most topics of most groups have few offsets, so these are in a list without spare
+//! offsets. Most topics of most groups have few offsets, and these few are in a list without spare
 //! space.
 
 use crate::committed::Committed;

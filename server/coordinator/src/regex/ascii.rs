@@ -36,8 +36,8 @@ impl AsciiSet {
         if first > 0x7F { Self::EMPTY } else { Self::of(&[(first as u8, last.min(0x7F) as u8)]) }
     }
 
-    /// Like [`Self::range`], and adds all characters that differ from one in the range only by
-    /// case.
+    /// Like [`Self::range`], but includes all ASCII characters that differ from a character of the
+    /// range only by case.
     pub(super) fn folded_range(first: u32, last: u32) -> Self {
         let mut set = Self::range(first, last);
         for (folded, letter) in FOLDED_TO_ASCII {
@@ -73,7 +73,7 @@ impl AsciiSet {
     }
 }
 
-/// The class `\d`, `\s` or `\w` for its letter. An upper-case letter negates the class.
+/// The class `\d`, `\s` or `\w` that has this letter. An upper-case letter negates the class.
 pub(super) fn perl_class(letter: char) -> Option<AsciiSet> {
     let set = match letter.to_ascii_lowercase() {
         'd' => DIGIT,

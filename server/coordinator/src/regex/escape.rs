@@ -34,7 +34,7 @@ impl<'e> Cursor<'e> {
         rest.is_some()
     }
 
-    /// Returns the text before `end`, and skips both.
+    /// Returns the text before `end`. Skips this text and `end` itself.
     pub(super) fn take_until(&mut self, end: char) -> Option<&'e str> {
         let (before, behind) = self.0.split_once(end)?;
         self.0 = behind;
@@ -46,8 +46,8 @@ impl<'e> Cursor<'e> {
         Some(self.0.split_once(end)?.0)
     }
 
-    /// Parses `{min}`, `{min,}` or `{min,max}`. Only the type limits the numbers. After a failure
-    /// the cursor's position is undefined.
+    /// Parses `{min}`, `{min,}` or `{min,max}`. The numbers may be as large as the type permits.
+    /// After a failure the position of the cursor is undefined.
     pub(super) fn take_braces(&mut self) -> Option<(usize, Option<usize>)> {
         self.skip("{");
         let min = self.take_number()?;

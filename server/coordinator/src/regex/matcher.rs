@@ -1,5 +1,6 @@
-//! Runs a program over a name. All threads run side by side, so that the time is at most
-//! proportional to the length of the name times the size of the program.
+//! Runs a program over a name. The threads (the states in which the program may be) advance
+//! together, byte by byte. So the time is at most proportional to the length of the name times the
+//! size of the program.
 
 use super::Regex;
 use super::program::{Look, Program, State, StateIndex};
@@ -77,7 +78,7 @@ impl Matcher {
 }
 
 impl Threads {
-    /// Starts a run. States that earlier runs reached have earlier step numbers.
+    /// Starts a run. The entries of earlier runs in `reached` do no harm: their steps were earlier.
     fn begin(&mut self, program: &Program) {
         if self.reached.len() < program.states.len() {
             self.reached.resize(program.states.len(), 0);

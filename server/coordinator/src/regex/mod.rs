@@ -2,9 +2,9 @@
 //! matches a `SubscribedTopicRegex`: `Pattern.compile(regex).matcher(name).matches()`.
 //!
 //! [`parse`](parse) turns an expression into a [`program`](program) without recursion, so only the
-//! program's size limits nesting. [`Matcher`] runs all threads side by side, one byte of the name
-//! at a time, so the time is at most proportional to the length of the name times the size of the
-//! program.
+//! size of the program limits nesting. [`Matcher`] runs all threads (states in which the program
+//! may be) side by side, one byte of the name at a time. So the time is at most proportional to the
+//! length of the name times the size of the program.
 //!
 //! Topic names are ASCII. A character beyond ASCII is accepted in an expression, and matches
 //! nothing. No expression matches a name beyond ASCII.
@@ -23,8 +23,8 @@ pub use resolution::Resolution;
 use core::fmt;
 use program::Program;
 
-/// The most instructions of an expression; `[a-z]{1000}` has 2,000. Only the memory of the process
-/// limits RE2J.
+/// The maximum number of instructions of an expression; `[a-z]{1000}` has 2,000. In RE2J only the
+/// memory of the process limits an expression.
 pub const INSTRUCTIONS_MAX: usize = 1 << 16;
 
 /// A regular expression. It matches whole names only.

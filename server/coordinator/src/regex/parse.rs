@@ -28,12 +28,13 @@ struct Parser<'e> {
     cursor: Cursor<'e>,
     code: Code,
     flags: Flags,
-    /// The expression itself, followed by the open groups.
+    /// The open groups, the innermost last. The first is the expression itself.
     groups: Vec<Group>,
     names: BTreeSet<&'e str>,
     /// Whether the last token was a repetition. A repetition may not be repeated.
     was_repeat: bool,
-    /// Whether a `:]` may follow. It is searched once, because each search reads to the end.
+    /// Whether a `:]` may follow. False after a search has found none: it is not repeated, because
+    /// each search reads to the end of the expression.
     has_posix_end: bool,
 }
 
@@ -55,7 +56,7 @@ struct Group {
     /// The instruction that is reserved for the current alternative.
     alternative: usize,
     /// The instructions that are reserved at the ends of the earlier alternatives. They will jump
-    /// to the end of the last one.
+    /// to the end of the last alternative.
     ends: Vec<usize>,
     /// The index of the last atom, to which a repetition applies.
     atom: Option<usize>,

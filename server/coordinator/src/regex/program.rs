@@ -56,8 +56,8 @@ enum Instruction {
 #[derive(Debug, Default)]
 pub(super) struct Code {
     instructions: Vec<Instruction>,
-    /// The number of instructions ever created, including removed ones, because the work of parsing
-    /// is limited, too.
+    /// The number of instructions ever created, including removed ones. It is limited, because it
+    /// measures the work of parsing.
     made: usize,
 }
 
@@ -80,13 +80,14 @@ impl Code {
         self.push(Instruction::Look(look))
     }
 
-    /// Makes the code from a reserved instruction to the end optional. If the instruction is in
-    /// use, the code is optional already.
+    /// Makes the code from a reserved instruction to the end optional. If the reserved instruction
+    /// was replaced before, the code is optional already.
     pub(super) fn make_optional(&mut self, place: usize) {
         self.skip_to(place, self.len());
     }
 
-    /// Makes a reserved instruction also continue at `to`, further ahead.
+    /// Replaces a reserved instruction by a choice, which continues next to it and also at `to`,
+    /// further ahead.
     pub(super) fn skip_to(&mut self, place: usize, to: usize) {
         if let instruction @ Instruction::Nothing = &mut self.instructions[place] {
             *instruction = Instruction::Skip((to - place) as u32);

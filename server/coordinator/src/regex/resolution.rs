@@ -27,9 +27,9 @@ impl Resolution {
         self.last.as_deref()
     }
 
-    /// Matches the names after [`Self::last`], ascending, for about `budget` thread steps of a few
-    /// nanoseconds each. At the end of the names, returns all matches. Must not be called again
-    /// after that.
+    /// Matches `names`, the names after [`Self::last`] in ascending order. Stops after about
+    /// `budget` thread steps of a few nanoseconds each. At the end of the names, returns all
+    /// matches. Must not be called again after that.
     pub fn step<'n>(
         &mut self,
         names: impl IntoIterator<Item = &'n str>,

@@ -2,8 +2,8 @@
 
 use super::ascii::{ALPHA, AsciiSet, DIGIT, LOWER, UPPER};
 
-/// A category or script. `is_folded` adds the characters that `(?i)` adds in RE2J: its table for
-/// lower case adds only `K` and `S`, but its table for upper case adds all of lower case.
+/// A category or script. If `is_folded`, it includes the characters that `(?i)` adds in RE2J: only
+/// `K` and `S` to the lower-case letters, but all lower-case letters to the upper-case letters.
 pub(super) fn unicode_class(name: &str, is_folded: bool) -> Option<AsciiSet> {
     let folded = |set: AsciiSet, more| if is_folded { set.or(more) } else { set };
     Some(match name {

@@ -71,8 +71,8 @@ struct CommittedArchive {
     topic_id: [u8; 16],
 }
 
-/// Appends the section of a group's records and pending offsets to `out`. Its position is relative
-/// to the beginning of `out`.
+/// Appends a section with a group's records and pending offsets to `out`. Returns the section, with
+/// its place relative to the beginning of `out`.
 ///
 /// # Errors
 /// [`TooLong`]. The content of `out` is then undefined.
@@ -87,7 +87,8 @@ pub(crate) fn write_group(
     section(out, start)
 }
 
-/// Like [`write_group`], for some of a group's offsets, in order. Also returns their topics.
+/// Appends a section with some of a group's offsets, in order. Returns the section, like
+/// [`write_group`], and the topics of these offsets.
 ///
 /// # Errors
 /// The errors of [`write_group`].

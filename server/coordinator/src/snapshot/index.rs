@@ -1,13 +1,13 @@
-//! The index of a snapshot: the number of groups, an entry of fixed size for each group, sorted by
-//! id, and the names of the groups. FORMAT.md describes the bytes. The index is read in place: a
-//! look-up reads single entries.
+//! The index of a snapshot. Its parts are the number of groups, an entry of fixed size for each
+//! group, and the names of the groups. The entries are sorted by group id. FORMAT.md describes the
+//! bytes. The index is read in place: a look-up reads single entries.
 
 use crate::group::Kind;
 use crate::offsets::Expiry;
 use alloc::vec::Vec;
 use muster_snapshot_index::Row;
 
-/// The size of the number of groups, which precedes the entries.
+/// The bytes of the field with the number of groups, which precedes the entries.
 pub const COUNT_BYTES: usize = 8;
 /// The size of an entry.
 pub const ENTRY_BYTES: usize = 92;
@@ -15,7 +15,7 @@ pub const ENTRY_BYTES: usize = 92;
 /// The size of a section's description, in an entry or in a table of parts.
 pub(crate) const SECTION_BYTES: usize = 16;
 
-/// The position and length of a section in the file, and its CRC-32C.
+/// The place and length of a section in the file, and its CRC-32C.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) at: u64,
@@ -56,8 +56,8 @@ pub(crate) struct IndexEntry {
     pub(crate) has_pending: bool,
     /// The number of offsets.
     pub(crate) offsets_len: u32,
-    /// The number of sections of the offsets, if `offsets` is a table of them. 0 if `offsets` is
-    /// the only section.
+    /// If the offsets have several sections, `offsets` is a table of these sections, and this is
+    /// their number. 0 if `offsets` is the only section.
     pub(crate) parts: u32,
 }
 

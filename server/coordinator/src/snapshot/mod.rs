@@ -2,8 +2,8 @@
 //!
 //! A snapshot is a cache of the log. A [walk](crate::SnapshotWalk) visits all groups by id, some at
 //! a time while the shard serves requests. For each group it writes two sections: its records and
-//! its offsets. So each group has the state at which the walk visited it. An index has the
-//! positions of the sections, and what look-ups, lists and the expiry need to know of each group.
+//! its offsets. So each group has the state that it had when the walk visited it. An index has the
+//! places of the sections, and what look-ups, lists and the expiry need to know of each group.
 //!
 //! After a coordinator has [opened](crate::Coordinator::open_snapshot) a snapshot, its groups are
 //! *unloaded*: they stay bytes until the first access loads a group for good. Offsets may be many,

@@ -30,7 +30,7 @@ static INDEX_CHANGED: SnapshotDamage =
 #[derive(Default)]
 pub(crate) struct Unloaded {
     index: Index<IndexEntry>,
-    /// The counts of completely unloaded groups, by kind, and of all unloaded offsets.
+    /// Counts the groups of which nothing is loaded, by kind, and all unloaded offsets.
     gauges: Gauges,
     /// The groups that had pending offsets when the snapshot was opened.
     with_pending: Vec<usize>,
@@ -40,7 +40,7 @@ pub(crate) struct Unloaded {
     offsets_only: BitSet,
 }
 
-/// An unloaded group, as its entry in the index.
+/// An unloaded group, as the index describes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnloadedGroup<'a> {
     pub(crate) id: &'a str,
@@ -125,13 +125,13 @@ impl Unloaded {
         self.whole.len()
     }
 
-    /// The counts of unloaded groups, by kind, and of unloaded offsets, including those of loaded
-    /// groups.
+    /// The counts of groups of which nothing is loaded, by kind, and of all unloaded offsets, even
+    /// of loaded groups.
     pub(crate) fn gauges(&self) -> Gauges {
         self.gauges
     }
 
-    /// Whether no group and no offsets are unloaded.
+    /// Whether nothing is left to load, neither groups nor offsets.
     pub(crate) fn is_closed(&self) -> bool {
         self.index.is_closed()
     }
@@ -151,7 +151,7 @@ impl Unloaded {
         self.find(id).and_then(|number| self.group(number))
     }
 
-    /// Whether the group is completely unloaded, and the snapshot has it at this position or a
+    /// Whether nothing of the group is loaded, and the snapshot has its state at this position or a
     /// later one.
     pub(crate) fn holds(&self, id: &str, position: u64) -> bool {
         self.get(id).is_some_and(|group| group.entry.position >= position)
@@ -164,8 +164,8 @@ impl Unloaded {
         numbers.filter_map(|number| self.group(number))
     }
 
-    /// The first id of a group that is unloaded as a whole; or else of a group whose offsets are
-    /// unloaded.
+    /// The id of the first group of which nothing is loaded. If there is none, the id of the first
+    /// group whose offsets are unloaded.
     pub(crate) fn first_id(&self) -> Option<Text> {
         let number = self.whole.next(0).or_else(|| self.offsets_only.next(0))?;
         self.group(number).map(|group| Text::from(group.id))
@@ -231,7 +231,7 @@ impl Unloaded {
         }
     }
 
-    /// Loads a group without its offsets; None if it is not unloaded.
+    /// Loads an unloaded group, but not its offsets. Returns None if the group is not unloaded.
     ///
     /// # Errors
     /// The records are damaged. The group is removed from the unloaded groups even then.
@@ -380,8 +380,8 @@ impl Unloaded {
         self.index.number(id).filter(|number| self.whole.has(*number))
     }
 
-    /// The group of an index entry. None after the last entry, and for a damaged entry, which is
-    /// noted.
+    /// The group of an index entry. None after the last entry. None for a damaged entry, too; the
+    /// damage is noted.
     fn group(&self, number: usize) -> Option<UnloadedGroup<'_>> {
         self.index.get(number).map(UnloadedGroup::from)
     }

@@ -31,7 +31,7 @@ pub fn caller(request: RequestId, api_version: i16) -> Caller<'static> {
     Caller { request, api_version, client_id, client_host, describes: None }
 }
 
-/// Calls the only coordinator of a shard. The wall clock shows the monotonic time.
+/// Calls a coordinator that is the only one of its shard. `now` is also the time of the wall clock.
 pub fn call<T>(
     coordinator: &mut Coordinator,
     (now, position): (i64, u64),

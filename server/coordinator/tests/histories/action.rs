@@ -25,7 +25,7 @@ pub enum Action {
         reports: bool,
         is_lost: bool,
     },
-    /// A classic client joins again without a reason.
+    /// A classic client sends a JoinGroup, even if no rebalance has begun.
     Rejoin {
         who: usize,
     },

@@ -22,8 +22,8 @@ pub struct Client {
     pub role: Role,
     /// Whether the client is a static member that has left, and joins again with its next step.
     is_away: bool,
-    /// Whether its group became a consumer group during a rebalance that the client has not ended
-    /// since: it has learned no assignment of the consumer group yet.
+    /// Whether the client may believe that it owns partitions of the former classic group. The
+    /// group became a consumer group during a rebalance, which the client has not finished yet.
     pub has_old_partitions: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Client {
 pub struct Identity {
     pub group: &'static str,
     name: String,
-    /// The instance id, if it is a static member.
+    /// The instance id, if the client is a static member.
     instance: String,
     pub options: JoinOptions,
 }
@@ -59,7 +59,8 @@ impl Client {
         self.step(shard, true, false);
     }
 
-    /// Takes the next step. It may leave out the owned partitions. The answer may be lost.
+    /// Takes the next step. If `reports` is false, a consumer leaves out its owned partitions where
+    /// the protocol allows it. If `is_lost`, the answer does not arrive.
     pub fn step(&mut self, shard: &mut Shard, reports: bool, is_lost: bool) {
         let fate = match &mut self.role {
             Role::Out if self.is_away => return self.join(shard, self.identity.options),
@@ -110,7 +111,7 @@ impl Client {
         !matches!(self.role, Role::Out)
     }
 
-    /// The member id; empty if it is no member.
+    /// The member id; empty if the client is no member.
     pub fn member_id(&self) -> &str {
         match &self.role {
             Role::Out => "",
@@ -128,7 +129,7 @@ impl Client {
         }
     }
 
-    /// Called when the member's session must have expired. It gives up all partitions.
+    /// Called when the member's session must have expired. The client gives up all partitions.
     pub fn lose_all(&mut self) {
         match &mut self.role {
             Role::Out => {}
@@ -137,7 +138,7 @@ impl Client {
         }
     }
 
-    /// The partitions that it believes to own.
+    /// The partitions that the client believes it owns.
     pub fn owned(&self) -> Option<&BTreeSet<(Uuid, i32)>> {
         match &self.role {
             Role::Out => None,
@@ -146,7 +147,8 @@ impl Client {
         }
     }
 
-    /// Whether its next step is only a heartbeat.
+    /// Whether the client only has to send heartbeats. A classic member that joins or syncs has
+    /// more to do. The client must be a member.
     pub fn is_settled(&self) -> bool {
         !matches!(&self.role, Role::Classic(classic) if !classic.is_stable())
     }
@@ -172,7 +174,7 @@ impl Identity {
         self.options.is_static.then(|| self.instance.clone().into())
     }
 
-    /// The topics to which it subscribes.
+    /// The topics to which the client subscribes.
     pub fn topics(&self) -> impl Iterator<Item = &'static str> {
         let options = self.options;
         let wants = move |(bit, name): &(usize, &str)| {

@@ -4,8 +4,9 @@ use crate::common::RecordBytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// How far compaction has come, in thousandths of the log: `cleaned` is the part in which only the
-/// newest record of each key is left, and `dropped` the part of it without tombstones.
+/// How far compaction has come. In the first `cleaned` thousandths of the log, only the newest
+/// record of each key is left. In the first `dropped` thousandths of that part, tombstones are
+/// gone, too.
 #[derive(Debug, Clone, Copy)]
 pub struct Compaction {
     cleaned: usize,
@@ -17,8 +18,8 @@ pub fn compactions() -> impl Strategy<Value = Compaction> {
     (part(), part()).prop_map(|(cleaned, dropped)| Compaction { cleaned, dropped })
 }
 
-/// The records that a reader finds if the rest of the log is compacted after the reader has read
-/// `read` records.
+/// The records that a reader gets if the log is compacted while it reads: the first `read` records
+/// as they were, and then the compacted rest.
 pub fn read_beside(log: &[RecordBytes], read: usize) -> Vec<RecordBytes> {
     let newest: BTreeMap<_, _> = log.iter().map(|(key, _)| key).zip(0..).collect();
     let found = |at: usize, key: &Vec<u8>| at < read || newest[key] == at;

@@ -10,16 +10,18 @@ use muster_codec::{Response, Uuid};
 use muster_coordinator::Config;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The group of each client, in turn: a classic, a consumer and a mixed group.
+/// The groups of the clients, repeated in this order. The mixed group has clients of both
+/// protocols.
 const GROUPS: [&str; 4] = ["classic", "consumer", "mixed", "mixed"];
 
-/// Long enough for former members to expire: the longest session plus a rebalance.
+/// Pauses between heartbeats, in ms. Former members expire meanwhile: the sum exceeds the longest
+/// session plus a rebalance.
 const QUIET_ROUNDS: [i64; 25] = [4_000; 25];
 
-/// The number of heartbeats per member within which a group settles after the last change. A
-/// consumer revokes partitions, reports that, and gets partitions that others have revoked. A
-/// classic member needs three requests (Heartbeat, JoinGroup, SyncGroup) for each of these, and
-/// again in a group that becomes classic.
+/// The number of rounds of heartbeats within which a group settles after the last change. A member
+/// of the consumer protocol revokes partitions, reports this, and gets partitions that others have
+/// revoked. For each of these, a classic member needs three requests (Heartbeat, JoinGroup,
+/// SyncGroup). If the group becomes classic, it needs three more.
 const SETTLING_ROUNDS: usize = 16;
 
 /// Longer than `group.consumer.assignment.interval.ms`.
@@ -43,8 +45,8 @@ impl History {
         history
     }
 
-    /// Lets the present clients continue until the others have expired. Each group must then
-    /// settle, and settle again after topics grow and after a member leaves.
+    /// Lets the clients that are members continue until all other members have expired. Each group
+    /// must then settle. It must settle again after topics grow, and again after a member leaves.
     pub fn settle_down(&mut self) {
         for pause_ms in QUIET_ROUNDS {
             self.round();
@@ -63,8 +65,8 @@ impl History {
         self.settle();
     }
 
-    /// A group notices changed topics with its next heartbeat. A round of heartbeats therefore
-    /// precedes the first look at the groups.
+    /// Waits until the groups are settled. Heartbeats precede the first check, because a group
+    /// notices changed topics only at its next heartbeat.
     fn settle(&mut self) {
         for _ in 0..SETTLING_ROUNDS {
             self.round();
@@ -147,7 +149,7 @@ impl History {
         self.shard.ask(5, request);
     }
 
-    /// Commits an offset. In old versions a commit may have its own retention.
+    /// Commits an offset. A commit of an old version has its own retention time.
     fn commit(&mut self, who: usize, topic: usize, is_old: bool) {
         let client = &self.clients[who];
         let (member_id, epoch) = (client.member_id().to_owned(), client.epoch());

@@ -81,8 +81,8 @@ proptest! {
     }
 }
 
-/// Checks that each event occurs in some history. The properties would not be tested with an event
-/// that never occurs.
+/// Checks that each of [`witness::EVENTS`] occurs in at least one history. If an event never
+/// occurred, the properties would not be tested with it.
 #[test]
 fn histories_include_all_required_events() {
     let mut runner = TestRunner::deterministic();

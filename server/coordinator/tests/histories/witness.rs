@@ -151,16 +151,16 @@ impl Group {
         }
     }
 
-    /// Whether the group still has the target of the classic members. As in Kafka, members that
-    /// waited for their first assignment get no partitions until the next epoch.
+    /// Whether the group's target is still the assignment of the former classic group. As in Kafka,
+    /// members that were waiting for their first assignment then get none until the next epoch.
     pub fn has_classic_target(&self) -> bool {
         self.upgraded_at == Some(self.epoch)
     }
 
-    /// Whether the group became a consumer group during a rebalance that a client has not finished.
-    /// As in Kafka, its members then got the leader's assignment of this rebalance, or no
-    /// partitions. So a client that still has its old partitions may own some that belong to
-    /// another member.
+    /// Whether the group became a consumer group in the middle of a client's rebalance.
+    /// `generation` is the client's. As in Kafka, the members then got the leader's assignment of
+    /// this rebalance, or no partitions. The client may still believe that it owns its old
+    /// partitions, some of which may belong to another member.
     pub fn was_upgraded_amid(&self, generation: i32, is_settled: bool) -> bool {
         self.upgraded_at.is_some_and(|at| generation < at || (generation == at && !is_settled))
     }
@@ -205,7 +205,8 @@ impl Group {
     fn read_current(&mut self, id: &str, value: Option<&Current>) -> Vec<usize> {
         let mut events = Vec::new();
         let Some(value) = value else {
-            // A member's last records are tombstones. This is one of them.
+            // A tombstone is written for each record of a member that is removed. This is one of
+            // them.
             if let Some(member) = self.members.get_mut(id) {
                 member.owned.clear();
             }

@@ -1,7 +1,7 @@
-//! Descriptions of topologies. Kafka's broker passes them to a plug-in, and notes in the group's
-//! record which descriptions the plug-in has. The plug-in of the oracle fails, waits and forgets.
-//! muster keeps a description in the record of the topology. The comparison covers the parts that
-//! both have.
+//! Descriptions of topologies. Kafka's broker passes them to a plugin, and the group's record says
+//! which of them the plugin has. The oracle's plugin can fail, wait or lose a description. muster
+//! keeps a description in the record of the topology. Only the behavior that both servers can have
+//! is compared.
 
 use crate::forms;
 use crate::outcome::{Outcome, Pending, kafka_records};
@@ -21,11 +21,12 @@ const METADATA: &str = "STREAMS_GROUP_METADATA";
 const PUSH: &str = "StreamsGroupTopologyDescriptionUpdate";
 const REQUIRED: &str = "topologyDescriptionRequired";
 
-/// The errors of a push that muster refuses, too: UNKNOWN_MEMBER_ID, INVALID_REQUEST,
-/// GROUP_ID_NOT_FOUND.
+/// The errors with which both Kafka and muster refuse a description: UNKNOWN_MEMBER_ID,
+/// INVALID_REQUEST, GROUP_ID_NOT_FOUND.
 const REFUSED: [i64; 3] = [25, 42, 69];
 
-/// UNKNOWN_SERVER_ERROR in old versions, and GROUP_DELETION_FAILED: the plugin deletes nothing.
+/// The errors if the plugin fails to delete: UNKNOWN_SERVER_ERROR (old versions),
+/// GROUP_DELETION_FAILED.
 const UNDELETED: [i64; 2] = [-1, 134];
 const REBALANCE_IN_PROGRESS: i64 = 27;
 
@@ -41,15 +42,15 @@ pub struct Descriptions {
     get_fails: bool,
     /// The epoch of the description that the plugin has, by group.
     stored: BTreeMap<String, i64>,
-    /// The groups of which perhaps only Kafka, or only muster, has a description.
+    /// The groups whose description perhaps only one of the two servers has.
     apart: BTreeSet<String>,
     /// The last records of groups and topologies, without [`FIELDS`].
     last: BTreeMap<(String, &'static str), Value>,
 }
 
 impl Descriptions {
-    /// The groups of a request whose outcome the plugin decides: muster has no plugin that can
-    /// fail, or that an answer waits for.
+    /// The groups of a request, if its outcome depends on Kafka's plugin: the plugin failed, or the
+    /// answer waits for it. muster has no plugin.
     pub fn decided_by_plugin(&self, line: &Line) -> Vec<String> {
         let (body, response) = (&line.input["body"], &line.output["response"]);
         let waits = self.is_held && line.output["deferred"] == true;
@@ -73,8 +74,8 @@ impl Descriptions {
         }
     }
 
-    /// Drops the parts that are not compared: fields that only say whether a description is stored,
-    /// and descriptions that only one side has.
+    /// Removes from an outcome the parts that are not compared: the fields which only say whether a
+    /// description is stored, and the descriptions of groups in `apart`.
     pub fn narrow(&self, outcome: &mut Outcome, pending: &Pending) {
         if !self.has_plugin {
             return;
@@ -99,8 +100,8 @@ impl Descriptions {
         }
     }
 
-    /// Adopts Kafka's decision whether a member is asked for the description, unless both have it.
-    /// Returns how often muster decided otherwise.
+    /// If one server may lack the description, Kafka's decision whether to ask a member for it
+    /// replaces muster's. Returns how often the two decisions differed.
     pub fn adopt_asking(&self, kafka: &Outcome, muster: &mut Outcome, pending: &Pending) -> usize {
         let mut adopted = 0;
         for (id, ours) in &mut muster.answers {
@@ -116,7 +117,8 @@ impl Descriptions {
         adopted
     }
 
-    /// The groups that muster deletes before Kafka, which first lets the plugin delete.
+    /// The groups that muster deletes before Kafka does: in Kafka, the plugin first deletes the
+    /// description.
     pub fn deleted_early(&self, kafka: &Outcome, muster: &Outcome) -> Vec<String> {
         let is_end = |it: &Value| it["type"] == METADATA && it["value"].is_null();
         let ends = |outcome: &Outcome| -> BTreeSet<String> {

@@ -15,7 +15,7 @@ const ALL_AREAS: &str = "mixed,classic,static,offsets,consumer,regex,migration,b
     both-offsets,txn-offsets,mixed-txn,share,streams,streams-static,streams-config,mixed-streams,\
     streams-topology,descriptions";
 
-/// The time spent on making a transcript with a difference smaller.
+/// The time spent on reducing the size of a transcript that has a difference.
 const MINIMISING: Duration = Duration::from_secs(60);
 
 /// The parameters of a run, from environment variables that start with `MUSTER_ORACLE`.

@@ -1,5 +1,6 @@
-//! Topics without partitions, which Kafka leaves in the assignments of share groups. They are
-//! removed from Kafka's records and answers, and so are records that then repeat the last one.
+//! Kafka leaves topics without partitions in the assignments of share groups. These empty topics
+//! are removed from its records and answers. A record that then equals the previous one is removed,
+//! too.
 
 use crate::outcome::kafka_records;
 use crate::transcript::Line;
@@ -54,8 +55,8 @@ impl Empties {
         self.repeated.len()
     }
 
-    /// An answer without empty topics. If the assignment of a member has changed only in empty
-    /// topics, the answer to its partial heartbeat has no assignment.
+    /// A response without empty topics. If a member's assignment has changed only in empty topics,
+    /// the response to a heartbeat that does not ask for the assignment has none.
     pub fn answer(&self, api: ApiKey, body: &Value, response: Value) -> Value {
         if ![ApiKey::ShareGroupHeartbeat, ApiKey::ShareGroupDescribe].contains(&api) {
             return response;

@@ -78,7 +78,7 @@ served! {
         => StreamsGroupTopologyDescriptionUpdateResponse<'static>;
 }
 
-/// The bytes of a request's body. muster must know each of its fields.
+/// The bytes of a request's body. Fails if `body` has a field that muster does not know.
 pub fn request_bytes(api: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>> {
     let (request, printed) = typed_request(api, body)?;
     lossless(body, &printed)?;
@@ -131,7 +131,8 @@ fn wordless(value: Value) -> Value {
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(name, field)| match &field {
                 Value::String(_) if name == "errorMessage" => (name, Value::from("...")),
-                // Kafka names one of several topics, in the order of a hash table.
+                // Several topics may be wrong. Kafka names one, depending on the order of a hash
+                // table.
                 Value::String(text) if text.starts_with("Existing topic ") => {
                     (name, Value::from("..."))
                 }
@@ -252,7 +253,8 @@ pub fn in_order(value: Value) -> Value {
             Value::Array(items)
         }
         Value::Object(fields) => {
-            // These epochs are in the order of their partitions, which both sides sort.
+            // These epochs stay in the order of the partitions to which they belong, which both
+            // servers sort.
             let fields = fields.into_iter().map(|(name, field)| match name.as_str() {
                 "assignmentEpochs" => (name, field),
                 _ => (name, in_order(field)),

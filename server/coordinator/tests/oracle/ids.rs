@@ -1,4 +1,5 @@
-//! The random ids of the oracle. Each takes two steps of splitmix64 from a seed.
+//! The random ids of the oracle. With a seed, each id takes two steps of splitmix64. Without one,
+//! the ids are numbers.
 
 use crate::transcript::Line;
 use muster_codec::Uuid;
@@ -53,9 +54,10 @@ fn splitmix64(seed: u64, step: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// The number of the id that Kafka drew at each line, if the transcript shows it.
+/// For each line, the number of the id that Kafka used, if the transcript shows it.
 ///
-/// Requests that are not compared also draw ids. So muster's source of ids is set to these numbers.
+/// Requests that are not compared also use ids. So before a request, muster's source of ids is set
+/// to the number that Kafka used.
 pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
     let joins: Vec<usize> =
         (0..lines.len()).filter(|i| asks_for_member_id(&lines[*i].input)).collect();
@@ -79,8 +81,8 @@ pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
     drawn
 }
 
-/// Whether a dump or record shows that the first line's request got this id, even though it was
-/// never answered.
+/// Whether some output of the transcript contains the member id that the first line's request gets
+/// with this random id. The request itself is never answered.
 fn shown_later(lines: &[Line], id: Uuid) -> bool {
     let input = &lines[0].input;
     let name = input["body"]["groupInstanceId"].as_str().or(input["client_id"].as_str());

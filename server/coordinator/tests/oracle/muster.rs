@@ -33,7 +33,7 @@ pub struct Muster {
     position: u64,
     committed: u64,
     held: bool,
-    /// Whether background work waits for `advance`, as in the oracle, even if it is due at once.
+    /// Whether background work that is due waits for the operation `advance`, as in the oracle.
     background_held: bool,
     /// The length of the log before the current operation.
     logged_before: usize,
@@ -129,7 +129,7 @@ impl Muster {
         Ok(std::mem::take(&mut self.outcome))
     }
 
-    /// Removes the records that the last operation wrote for a group from the log.
+    /// Removes from the log the records that the last operation wrote for a group.
     pub fn take_back(&mut self, group: &str) {
         let since = self.log.split_off(self.logged_before);
         let is_of_group =
@@ -137,12 +137,12 @@ impl Muster {
         self.log.extend(since.into_iter().filter(|it| !is_of_group(it)));
     }
 
-    /// Puts Kafka's records of the group in the log until the next load: see [`Self::adopt`].
+    /// Stops comparing the group. Until the next load, [`Self::adopt`] adds its records to the log.
     pub fn lose(&mut self, group: &str) {
         self.lost.insert(group.to_owned());
     }
 
-    /// Adds a record that Kafka wrote for a lost group to the log.
+    /// Adds a record of Kafka to the log. Its group has left the comparison.
     pub fn adopt(&mut self, group: &str, producer: Option<Producer>, record: &Value) -> Result<()> {
         let bytes = forms::kafka_record(record)?;
         self.log(Entry::Record { group: group.to_owned(), producer, bytes });
@@ -359,8 +359,8 @@ impl Muster {
         Ok(())
     }
 
-    /// Loads the coordinator again, and ends parked requests. The server would answer them, not the
-    /// coordinator, so their answers are null.
+    /// Loads the coordinator again. Parked requests, and requests whose answers wait for a flush,
+    /// get null as their answer: at a load, the server answers them and not the coordinator.
     fn reload(&mut self) -> Result<()> {
         let parked = std::mem::take(&mut self.parked).into_values().map(|(id, _)| id);
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(_, id, _)| id);
@@ -493,7 +493,7 @@ fn offsets(group: &Value) -> Value {
     Value::Object(offsets)
 }
 
-/// Converts to a coordinator's request. The stories have no others.
+/// Converts to a coordinator's request. No other request is compared.
 fn of_groups(request: Request<'_>) -> Result<GroupRequest<'_>> {
     GroupRequest::try_from(request)
         .map_err(|other| format!("{} is not for a coordinator", other.api_key().name()))

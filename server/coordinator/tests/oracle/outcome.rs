@@ -77,8 +77,8 @@ impl Outcome {
         self.sort_runs();
     }
 
-    /// Sorts runs whose order does not matter: records of one type that were written together, and
-    /// members that were removed together.
+    /// Sorts adjacent records whose order does not matter: the records of one type, or the
+    /// tombstones of removed members.
     fn sort_runs(&mut self) {
         for records in self.records.values_mut() {
             for run in records.chunk_by_mut(|a, b| run_of(a) == run_of(b)) {
@@ -129,8 +129,8 @@ fn kafka_answers(line: &Line) -> impl Iterator<Item = (&str, &Value)> {
         .filter_map(|answer| Some((answer["id"].as_str()?, answer.get("response")?)))
 }
 
-/// Removes missing internal topics while commits are held: the oracle then shows them only
-/// sometimes.
+/// Removes from a response the internal topics that are missing, if commits are held: then the
+/// oracle does not always show these topics.
 pub fn without_missing(mut response: Value, held: bool) -> Value {
     let fields = response.as_object_mut().filter(|_| held);
     fields.map(|fields| fields.remove("creatable_topics"));

@@ -1,5 +1,5 @@
-//! Intended differences that depend on chance in Kafka, mostly on the order of a Java `HashMap`,
-//! and results that are equal but written by different records.
+//! Intended differences. In some, Kafka's result depends on chance, mostly on the order of a Java
+//! `HashMap`. In others, different records have equal results.
 
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 use muster_codec::{ApiKey, Bytes, Uuid};
@@ -49,8 +49,8 @@ pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
         && assignments[0] == assignments[1]
 }
 
-/// The records in an order that does not depend on the assignments: the topics of each assignment
-/// are sorted, and so are the members of a classic group.
+/// The records with sorted lists: the topics of each assignment, and the members of a classic
+/// group.
 fn in_one_order(records: &[Value]) -> Vec<Value> {
     let mut records = records.to_vec();
     for record in &mut records {
@@ -74,7 +74,8 @@ fn sorted_assignment(bytes: &Value) -> Option<String> {
     Some(format!("{:?} {assignment:?}", bytes.get(..2)))
 }
 
-/// Whether a consumer group gets a member without topics, and a new target without a new epoch.
+/// Whether a member without topics joins a consumer group, and the group then gets a new target
+/// before any new epoch.
 fn adds_member_without_topics(records: &[Value]) -> bool {
     let place =
         |name: &str| records.iter().position(|it| it["type"] == name && !it["value"].is_null());
@@ -90,7 +91,7 @@ fn without_share_epochs(records: &[Value]) -> Vec<Value> {
     records.iter().filter(|record| !is_epoch(record)).cloned().collect()
 }
 
-/// Whether both remove the same members, at least two, and write nothing else.
+/// Whether both wrote records with the same keys, and Kafka removed at least two members.
 fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
     let keys = |records: &[Value]| -> Vec<String> {
         let mut keys: Vec<_> = records.iter().map(|record| record["key"].to_string()).collect();
@@ -109,7 +110,7 @@ fn without_repeated(records: &[Value]) -> Vec<&Value> {
     records.iter().enumerate().filter(is_new).map(|(_, record)| record).collect()
 }
 
-/// The records without the leader of the classic group, if they convert a consumer group.
+/// The records without the classic group's leader; None unless they make a consumer group classic.
 fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
     let mut records = records.to_vec();
     let was_consumer =
@@ -120,8 +121,8 @@ fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
     Some(records)
 }
 
-/// Whether the records of targets name two topics whose ids share a bucket. Such topics are in the
-/// order of insertion.
+/// Whether the records of targets name two topics whose ids are in one bucket of a `HashMap`. Kafka
+/// has such topics in the order in which they were inserted.
 fn share_a_bucket(records: &[Value]) -> bool {
     let of_targets = records.iter().filter(|it| TARGETS.iter().any(|name| it["type"] == *name));
     let topics = of_targets.flat_map(|it| it["value"]["data"]["topicPartitions"].as_array());

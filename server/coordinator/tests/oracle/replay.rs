@@ -76,12 +76,13 @@ pub fn replay(transcript: &Transcript, subject: &mut impl Subject) -> Report {
 struct Replay {
     scope: Scope,
     pending: Pending,
-    /// Answers that only one side has sent so far: Kafka's and muster's.
+    /// For each request that only one server has answered so far: Kafka's answer, and muster's.
     half: BTreeMap<String, [Option<Value>; 2]>,
     /// Requests that Kafka never answers.
     unanswered: HashSet<String>,
     held: bool,
-    /// Groups with an uncommitted GroupMetadata record.
+    /// Groups with an uncommitted record of the type GroupMetadata, or an uncommitted record of any
+    /// type that a JoinGroup wrote.
     in_flight: BTreeSet<String>,
     append_fails: bool,
     /// Groups that became classic since the last load.
@@ -177,7 +178,7 @@ impl Replay {
         true
     }
 
-    /// Takes over Kafka's records for the logs of lost groups.
+    /// Adds Kafka's records to muster's log, if their groups have left the comparison.
     fn adopt(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
         for written in kafka_written(line) {
             let group = group_of(written.record);
@@ -188,7 +189,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Compares the answers at a load, but only the ids of their requests.
+    /// At a load, only the ids of the answered requests are compared. Replaces all responses by
+    /// null.
     fn end_at_load(&mut self, kafka: &mut Outcome, muster: &mut Outcome) -> Result<()> {
         for response in kafka.answers.values_mut() {
             if !error_codes(response).contains(&MOVED) {
@@ -203,7 +205,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Drops muster's refusals of parked requests that Kafka never answers.
+    /// Kafka never answers some parked requests. Removes muster's refusals of them.
     fn drop_forgotten(&mut self, muster: &mut Outcome) {
         let forgotten = muster.answers.extract_if(.., |id, response| {
             self.unanswered.contains(id)

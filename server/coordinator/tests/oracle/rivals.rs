@@ -1,5 +1,5 @@
-//! Streams groups in which Kafka's copy of the last target is wrong: Kafka has refused another
-//! client with a static member's instance id, or has removed a member, which may join again.
+//! Kafka keeps a copy of a streams group's last target. It becomes wrong when Kafka refuses a
+//! client that uses a static member's instance id, or removes a member, which may join again.
 
 use crate::outcome::{Outcome, kafka_records};
 use crate::scope::group_of;
@@ -40,7 +40,7 @@ impl Rivals {
         }));
     }
 
-    /// The group of a heartbeat after which the records differ for this reason.
+    /// The group of a heartbeat, if its records differ and Kafka's copy of the target may be wrong.
     pub fn differing<'l>(
         &self,
         line: &'l Line,

@@ -47,9 +47,9 @@ impl Scope {
         self.has(group) && !self.unrecorded.contains(group)
     }
 
-    /// Notes a group that a commit creates without a record: a commit without a member that commits
-    /// nothing. Kafka's reads see the group only after a later record of any group. Returns whether
-    /// the line has such a commit.
+    /// Notes a group that a commit creates without writing a record: the commit names no member,
+    /// and commits no offset. Kafka's reads do not show the group before the next record of any
+    /// group. Returns whether the line has such a commit.
     pub fn observe_unrecorded(&mut self, line: &Line) -> bool {
         if line.output["batches"].is_array() {
             self.unrecorded.clear();

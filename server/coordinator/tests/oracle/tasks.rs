@@ -34,7 +34,8 @@ pub fn difference(api: ApiKey, kafka: &Value, muster: &Value) -> Option<&'static
     with_tasks_of(kafka, &unasked).as_ref().is_some_and(is_same).then_some("tasks-again")
 }
 
-/// The intended difference between two descriptions, which may differ only in topics of topologies.
+/// The difference between two descriptions of groups, if it is intended: only topics of topologies
+/// differ.
 pub fn described(kafka: &Value, muster: &Value) -> Option<&'static str> {
     let without = |value: &Value| {
         let mut value = value.clone();

@@ -23,8 +23,8 @@ impl Votes {
         }
     }
 
-    /// The group in which Kafka bumps the epoch more often than muster, at a heartbeat of the only
-    /// member that names `range`, while one other member names `uniform`.
+    /// The group of a heartbeat, if Kafka raises its epoch more often than muster: one member names
+    /// `range` and sends the heartbeat, and one other member names `uniform`.
     pub fn tied<'l>(&self, line: &'l Line, kafka: &Outcome, muster: &Outcome) -> Option<&'l str> {
         let body = &line.input["body"];
         let group = body["groupId"].as_str()?;

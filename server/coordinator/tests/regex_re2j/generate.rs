@@ -1,4 +1,4 @@
-//! Random expressions, with names of which some probably match.
+//! Random expressions, each with names. Some of the names probably match.
 
 use std::fmt::Write;
 
@@ -75,7 +75,7 @@ impl Iterator for Generator {
     }
 }
 
-/// Pieces of expressions that mean something, alone or together.
+/// Pieces with a special meaning in expressions, some only together with others.
 const SOUP: [&str; 64] = [
     "a",
     "b",
@@ -314,8 +314,8 @@ impl Generator {
         *expression = characters.into_iter().collect();
     }
 
-    /// Returns the sample, the sample in another case, the sample with an error, or another name.
-    /// All names are ASCII, like the names of topics.
+    /// Returns a name: the sample itself (0), with changed case (1), with a letter added (2), with
+    /// letters removed (3), or another name. All names are ASCII, like the names of topics.
     fn name(&mut self, sample: &str, number: usize) -> String {
         let mut name: String = sample.chars().filter(char::is_ascii).collect();
         match number {

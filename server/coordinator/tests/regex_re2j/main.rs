@@ -73,8 +73,9 @@ struct Tally {
     too_large: u64,
     matched: usize,
     unmatched: usize,
-    /// Cases in which RE2J is wrong. For alternatives with the same first letter, as in `a|(?i)a`,
-    /// it factors out the letter, and forgets that one alternative ignores case.
+    /// Differences for which RE2J is known to be wrong. If alternatives begin with the same letter,
+    /// as in `a|(?i)a`, RE2J matches this letter once for all, although one alternative ignores
+    /// case.
     argued: u64,
     differences: u64,
 }

@@ -1,4 +1,4 @@
-//! The cells of the state table that the scripts have covered.
+//! The combinations of a group's state and an event that the scripts have covered.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ const REQUESTS: &[&str] = &[
     "reload",
 ];
 
-/// Whether the request cannot occur in this state. A group without members gets no request of a
-/// member; a group that does not exist gets even fewer kinds of requests.
+/// Whether a request cannot occur in a state. If the group is empty, no member sends requests. If
+/// it does not exist, no static member is known either, and no client that waits to join.
 fn is_impossible(state: &str, request: &str) -> bool {
     match state {
         "Dead" => {

@@ -35,8 +35,7 @@ impl<'l> Line<'l> {
         self.option("v").map_or(newest, |value| value.parse().unwrap())
     }
 
-    /// The member id in the second word. A client without a member id is written `a` instead of
-    /// `a#1`.
+    /// The member id of the client in the second word: `a#1` has one, `a` has none.
     pub fn member_id(&self) -> String {
         let who = self.words.get(1).copied().unwrap_or_default();
         let who = who.split(':').next().unwrap_or_default();
@@ -211,8 +210,7 @@ impl<'l> Line<'l> {
         LeaveGroupRequest { group_id: self.group(), member_id, members }.into()
     }
 
-    /// A commit in the transaction of `producer=id/epoch`, with its version. None without that
-    /// option.
+    /// A transactional commit and its version, by the option `producer=id/epoch`. None without it.
     pub fn transactional(
         &self,
         topic_id: impl Fn(&str) -> Uuid,

@@ -1,5 +1,5 @@
-//! Stories as text. Each has events, the line `----`, and exactly the records, answers and next
-//! deadline that follow. `UPDATE_EXPECT=1` rewrites the expected part. `README.md` explains the
+//! Each story is a text file: events, the line `----`, and exactly the records, answers and next
+//! deadline that the events must cause. `UPDATE_EXPECT=1` rewrites these. `README.md` explains the
 //! language.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

@@ -382,8 +382,8 @@ struct TopicTable {
 }
 
 impl TopicTable {
-    /// Restarts the count of versions, like a server that restarts: it knows the topics, but not
-    /// their changes.
+    /// Begins to count versions at 0, like a server that restarts: it knows the topics, but not how
+    /// often they changed.
     fn recount(&mut self) {
         self.uncounted = self.version;
     }

@@ -9,7 +9,7 @@ use muster_coordinator::{
 };
 use std::sync::Arc;
 
-/// The file position of the first section. Other bytes precede it.
+/// The place of the snapshot's first section. In a file of the server, other bytes precede it.
 const BODY_AT: usize = 16;
 
 /// The complete file of a snapshot.

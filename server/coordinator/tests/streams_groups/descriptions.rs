@@ -1,5 +1,5 @@
-//! Descriptions of topologies: requested, sent, shown, and kept over a restart. Also static
-//! members, whose tasks stay when they return.
+//! Descriptions of topologies: the server requests, stores and shows them, and still has them after
+//! a restart. And static members: their tasks stay until they return.
 
 use crate::shard::{GROUP, Shard, joining, staying};
 use muster_codec::ErrorCode;

@@ -1,6 +1,6 @@
 //! Random histories: members join, leave and vanish, answers are lost, topics grow, and the server
-//! ends in the middle of a write. At no time may two members run the same task, or a process have a
-//! task twice. Epochs never decrease. In the end each task has one member.
+//! crashes during a write. At no time may two members run the same active task, or may a process
+//! have a task twice. Epochs never decrease. In the end, each task has one member.
 
 use crate::common::read;
 use crate::shard::{Shard, Tasks, config, joining, staying};
@@ -80,8 +80,8 @@ impl History {
     }
 
     fn beat(&mut self, member: &'static str, is_lost: bool) {
-        // As in Kafka, a member that changes its process may bring a task to a process that has it
-        // already.
+        // A member never changes its process here. If it did, it could bring a task that the new
+        // process already has. Kafka allows this, too.
         let process = PROCESSES[usize::from(member.as_bytes()[0]) % PROCESSES.len()];
         let client =
             self.clients.entry(member).or_insert_with(|| Client { process, ..Client::default() });
@@ -145,8 +145,8 @@ impl History {
         }
     }
 
-    /// From now on all answers arrive. Once the sessions of vanished members have expired, each
-    /// task must have a member after some heartbeats.
+    /// No more answers are lost. Each task must have a member after some rounds of heartbeats, in
+    /// which the sessions of vanished members expire.
     fn settle(&mut self) {
         self.shard.crash_after = None;
         self.beat("a", false);

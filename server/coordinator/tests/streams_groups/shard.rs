@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 pub const GROUP: &str = "streams";
 
-/// A limit so small that nearly every record that may be an operation of its own becomes one.
+/// The maximum size of an operation. It is so small that nearly every record becomes an operation
+/// of its own, unless it must be written together with others.
 const OPERATION_BYTES: usize = 64;
 
 /// Active tasks and standbys, by subtopology and partition.
@@ -21,8 +22,8 @@ pub struct Shard {
     pub now: i64,
     pub log: Vec<RecordBytes>,
     config: Config,
-    /// A crash in the next call that writes more than this number of operations: only these are
-    /// kept, the server starts again, and the answer is lost.
+    /// Makes the server crash in the next call that writes more operations than this number. Only
+    /// this number of operations is kept, the server starts again, and the answer is lost.
     pub crash_after: Option<usize>,
 }
 
@@ -59,8 +60,8 @@ pub fn internal(name: &'static str, partitions: i32) -> StreamsGroupTopicInfo<'s
     StreamsGroupTopicInfo { name: name.into(), partitions, ..Default::default() }
 }
 
-/// A member that joins. Its topology has two subtopologies with two tasks each; the second is
-/// stateful.
+/// The heartbeat of a member that joins. Its topology has two subtopologies with two tasks each.
+/// The second subtopology is stateful.
 pub fn joining(
     member: &'static str,
     process: &'static str,

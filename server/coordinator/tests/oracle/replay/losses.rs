@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const UNKNOWN: i64 = -1;
 
 impl Replay {
-    /// Leaves out the groups of a request whose outcome Kafka's plugin for descriptions decides.
+    /// Leaves out the groups of a request whose outcome depends on Kafka's plugin for descriptions.
     pub(super) fn lose_to_plugin(&mut self, line: &Line, subject: &mut impl Subject) {
         let decided = self.descriptions.decided_by_plugin(line).into_iter();
         let decided: Vec<String> = decided.filter(|it| self.scope.has(it)).collect();
@@ -41,7 +41,7 @@ impl Replay {
         self.narrow(kafka, muster);
     }
 
-    /// Leaves out groups whose append failed, until the next load.
+    /// Kafka's log refused records. Leaves their groups out of the comparison until the next load.
     pub(super) fn lose_failed_append(
         &mut self,
         line: &Line,
@@ -52,7 +52,7 @@ impl Replay {
         if !self.append_fails {
             return;
         }
-        // If there were two writes at the same time, only one of them may have failed.
+        // If two writes were made at the same time, perhaps only one of them failed.
         let written = |key| kafka.records.get(key).map_or(0, Vec::len);
         let failed = muster.records.iter().filter(|(key, records)| written(key) < records.len());
         let lost: BTreeSet<String> = failed.map(|((_, group), _)| group.clone()).collect();
@@ -71,15 +71,16 @@ impl Replay {
         self.narrow(kafka, muster);
     }
 
-    /// These groups, and all groups of the same requests: a request's write fails as a whole.
+    /// Adds all groups that one request names with one of these: a request's write fails as a
+    /// whole.
     fn written_with(&self, groups: &BTreeSet<String>) -> BTreeSet<String> {
         let writes = self.pending.values().filter(|asked| !asked.reads());
         let of_them = writes.filter(|asked| asked.groups.iter().any(|it| groups.contains(it)));
         of_them.flat_map(|asked| &asked.groups).chain(groups).cloned().collect()
     }
 
-    /// Leaves out a group for which muster answers without an error, and Kafka with one: a group to
-    /// be converted, or a streams group with endpoints.
+    /// Leaves out a group for which Kafka answers an error, and muster none. The group was about to
+    /// be converted to another protocol, or is a streams group with endpoints.
     pub(super) fn lose_unserved(
         &mut self,
         line: &Line,
@@ -102,8 +103,8 @@ impl Replay {
         }
     }
 
-    /// Leaves out a group in which Kafka bumps the epoch at each heartbeat of a member, or has
-    /// forgotten a member's target.
+    /// Leaves out a group if Kafka raises its epoch at each heartbeat of one member, or uses a copy
+    /// of the group's target that lacks a member or contains a former one.
     pub(super) fn lose_tied(
         &mut self,
         line: &Line,
@@ -143,8 +144,8 @@ impl Replay {
         self.narrow(kafka, muster);
     }
 
-    /// Leaves out groups in which Kafka fences a member late. The member's timer is from the time
-    /// before the group became a classic group, and Kafka has not cancelled the timer.
+    /// Leaves out groups in which Kafka still fences a member by a timer that the member had before
+    /// the group became a classic group. Kafka does not cancel such timers.
     pub(super) fn lose_fenced_late(
         &mut self,
         line: &Line,
@@ -176,7 +177,9 @@ impl Replay {
         self.downgraded.extend(downgraded.collect::<Vec<_>>());
     }
 
-    /// Leaves out a group that gets a request while its record is not committed.
+    /// Leaves out a group that gets a request while it is in `in_flight`. While commits are held,
+    /// also leaves out a group that gets a topology's description, and a group that is deleted
+    /// while any record, perhaps of another group, is not committed.
     pub(super) fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let Some(asked) = self.scope.ask(line).filter(|asked| !asked.reads()) else { return };
         let waits = match asked.api {
@@ -188,7 +191,8 @@ impl Replay {
         self.lose("held-group", groups, subject);
     }
 
-    /// Leaves out a group whose record is now committed: Kafka's state has the commit's time.
+    /// If commits are no longer held, leaves out the groups of `in_flight`: in Kafka, their state
+    /// has the time of the commit. While commits are held, adds groups that get such a record.
     pub(super) fn observe_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let op = line.input["op"].as_str();
         if !self.held || matches!(op, Some("commit" | "topics")) {
@@ -205,7 +209,8 @@ impl Replay {
         self.in_flight.extend(groups.filter(|_| self.held));
     }
 
-    /// Leaves out an empty modern group that a classic member with an id joins: Kafka forgets it.
+    /// Leaves out an empty consumer or streams group when a classic member with a member id joins
+    /// it: Kafka then forgets the group.
     pub(super) fn lose_vanished(&mut self, line: &Line, subject: &mut impl Subject) {
         let body = &line.input["body"];
         let is_join = line.input["api"] == "JoinGroup" && body["memberId"] != "";
@@ -216,7 +221,7 @@ impl Replay {
         }
     }
 
-    /// Leaves out a group, without the records that muster wrote for it in this line.
+    /// Leaves out a group, and removes the records that this line wrote for it from muster's log.
     fn take_back(&mut self, difference: &'static str, group: &str, subject: &mut impl Subject) {
         subject.muster().into_iter().for_each(|muster| muster.take_back(group));
         self.lose(difference, [group.to_owned()], subject);
