@@ -5,12 +5,12 @@ use std::fmt;
 /// The reason why an operation was rejected. A rejection leaves the log unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
-    /// The operation is longer than the limit for one operation, or the batches do not fit into a
-    /// segment of a partition (RECORD_LIST_TOO_LARGE).
+    /// The operation is longer than the limit for one operation, or its batches do not fit into one
+    /// segment of their partition (RECORD_LIST_TOO_LARGE).
     TooLarge,
     /// Too many bytes wait for the disk; see [`crate::ShardLog::is_full`].
     Full,
-    /// The offsets of a batch are before the end of its partition.
+    /// The offsets of a batch are before the end of its partition: they are taken already.
     NotNext,
     /// The bytes are not a batch, or the partition of the batch is out of range.
     NotABatch,

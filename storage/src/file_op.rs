@@ -36,20 +36,20 @@ pub struct OpenMode {
 /// The durability of writes to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// Writes are whole blocks at block boundaries. A completed write is on stable storage (by
-    /// O_DIRECT and O_DSYNC where the file system supports them). If opening creates the file, its
-    /// directory is synced, too.
+    /// Writes are whole blocks at block boundaries. When a write has completed, its bytes are on
+    /// stable storage (by O_DIRECT and O_DSYNC where the file system supports them). If opening
+    /// creates the file, its directory is synced, too.
     Durable,
-    /// Like `Durable`, for a file on which nothing depends yet. If the disk is full, a write
-    /// completes with [`FileDone::NoSpace`], and the process continues.
+    /// Like `Durable`, but a full disk does not end the process: the write completes with
+    /// [`FileDone::NoSpace`]. This is for a file on which nothing depends yet.
     Aside,
     /// Writes go to the page cache, as Kafka's do.
     Cached,
 }
 
-/// The names that opening creates if they are missing. If a file or directory is missing that
-/// opening does not create, reads complete with [`FileDone::ReadFailed`], and writes and syncs
-/// complete with [`FileDone::Lost`]. The next operation tries to open the file again.
+/// Whether opening creates the file, and its directory, if they are missing. If a name is missing
+/// that is not created, reads complete with [`FileDone::ReadFailed`], and writes and syncs complete
+/// with [`FileDone::Lost`]. The next operation tries to open the file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Creates {
     /// The file and its directory.
@@ -73,31 +73,32 @@ impl OpenMode {
         self.writes == Writes::Cached
     }
 
-    /// Whether a full disk fails only the write, and not the process.
+    /// Whether only the write fails if the disk is full. For other files, the process ends.
     pub fn is_aside(self) -> bool {
         self.writes == Writes::Aside
     }
 
-    /// Whether an absent file or directory fails only the operations on the file, and not the
-    /// process.
+    /// Whether only the operations on the file fail if the file or its directory is missing. For
+    /// other files, the process ends.
     pub fn may_be_lost(self) -> bool {
         self.creates != Creates::Directory
     }
 }
 
 /// One file operation. Overlapping operations on the same file take effect in the order in which
-/// they were requested. A failed write, sync, rename or removal ends the process, unless it
-/// completes with [`FileDone::NoSpace`] or [`FileDone::Lost`].
+/// they were requested. A failed open, truncation, write, sync, rename or removal ends the process.
+/// There are exceptions: an operation that completes with [`FileDone::NoSpace`] or
+/// [`FileDone::Lost`], and a file for which [`OpenMode::may_be_lost`] holds.
 ///
-/// A `Close` may follow operations on its file that are still in progress; they are completed. A
-/// `Sync` covers the writes to its file that were requested before it.
+/// A `Close` may be requested while operations on its file are still in progress; they are
+/// completed. A `Sync` covers the writes to its file that were requested before it.
 ///
 /// Paths are relative to the data directory. Only `Write`, `Read`, `Sync`, `Look` and a `Rename`
 /// with a token have a completion: one [`FileDone`] each. All operations except `Write`, `Read` and
-/// `Sync` take effect in the order of their requests; a slow disk may delay them. Dependent
-/// operations wait: operations on a file wait for its open and its truncation. A rename waits for
-/// writes and syncs of all files in its directory, because a file may be acknowledged only under
-/// its name.
+/// `Sync` take effect in the order of their requests, even if a slow disk delays them. Operations
+/// on a file wait for its open and its truncation. A rename waits for the writes and syncs of all
+/// files in its directory: a file must be durable before it gets the name under which clients may
+/// rely on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
     /// Opens a file for reading and writing, and creates missing names as the mode permits.
@@ -132,8 +133,8 @@ pub enum FileOp {
         len: u64,
     },
     /// Replaces the file at `to` (if any), durably and atomically. A process that has the replaced
-    /// file open can still read it. With a token the file at `from` may be gone: then the rename
-    /// completes with [`FileDone::Lost`].
+    /// file open can still read it. If there is a token and the file at `from` is missing, the
+    /// rename completes with [`FileDone::Lost`].
     Rename {
         token: Option<FileToken>,
         from: PathBuf,
@@ -148,15 +149,15 @@ pub enum FileOp {
     RemoveDir {
         path: PathBuf,
     },
-    /// Moves a directory to a path that does not exist; at the next startup it may still be at
-    /// `from`. A directory that cannot be moved stays where it is.
+    /// Moves a directory to a path that does not exist. After a crash, the next startup may still
+    /// find it at `from`. If the directory cannot be moved, it stays where it is.
     MoveDir {
         from: PathBuf,
         to: PathBuf,
     },
     /// Gives a file a second name (a hard link), so that it survives the removal of the first. Does
     /// nothing if the file is missing. If the link fails, as on a file system without hard links,
-    /// the file gets the second name instead of the first if it `may_move`, and else none.
+    /// the file is renamed to the second name if `may_move`; else it keeps its name.
     Keep {
         path: PathBuf,
         name: PathBuf,
@@ -173,8 +174,8 @@ pub enum FileOp {
 }
 
 impl FileOp {
-    /// The completion if the operation's file cannot be opened and its mode allows that
-    /// ([`OpenMode::may_be_lost`]); None for an operation without a completion.
+    /// The completion of an operation whose file cannot be opened, if the file's mode allows that
+    /// ([`OpenMode::may_be_lost`]). None if the operation needs no open file or has no completion.
     pub fn without_file(&self, reason: &str) -> Option<FileDone> {
         let reason = || reason.to_owned();
         match *self {
@@ -208,8 +209,9 @@ pub enum FileDone {
     NoSpace {
         token: FileToken,
     },
-    /// The file could not be opened for a write or sync, or is not there to be renamed; nothing was
-    /// done. Only for files for which [`OpenMode::may_be_lost`] holds, and renames with a token.
+    /// Nothing was done: the file could not be opened for a write or sync, or is not there to be
+    /// renamed. Only for files for which [`OpenMode::may_be_lost`] holds, and for renames with a
+    /// token.
     Lost {
         token: FileToken,
         reason: String,
@@ -218,7 +220,8 @@ pub enum FileDone {
         token: FileToken,
         data: Vec<u8>,
     },
-    /// A `Read` or `Look` failed. The reason is for the log; a client gets KAFKA_STORAGE_ERROR.
+    /// A `Read` or `Look` failed. The reason is for the log lines of the server; a client gets
+    /// KAFKA_STORAGE_ERROR.
     ReadFailed {
         token: FileToken,
         reason: String,

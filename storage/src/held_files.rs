@@ -1,8 +1,9 @@
-//! Holds on files of partitions. A file is held while its bytes are being sent: even if its log
-//! drops it, it is removed only after the hold is released.
+//! Holds on files of partitions. While the bytes of a file are being sent, the file is held: if its
+//! log drops it meanwhile, the file is removed only after the hold is released.
 //!
-//! While one dropped file of a log is held, the files dropped after it wait, too. Removals thus
-//! happen in the order of the drops, so that a crash leaves no gap between the remaining files.
+//! Files are removed in the order in which their log dropped them. So while a dropped file is held,
+//! the files that were dropped after it wait, too. Otherwise a crash could leave a gap between the
+//! remaining files.
 
 use crate::file_op::{FileKey, FileOp};
 use hashbrown::HashMap;
@@ -73,8 +74,8 @@ impl HeldFiles {
         closed
     }
 
-    /// Removes a segment that its log has dropped. If this segment, or one dropped earlier, is
-    /// held, the removal waits.
+    /// Removes the file of a segment that its log has dropped. The removal waits if this file is
+    /// held, or a file that was dropped earlier.
     pub(crate) fn remove_segment(
         &mut self,
         key: FileKey,
@@ -90,9 +91,9 @@ impl HeldFiles {
         ops.push(FileOp::RemoveFile { path: dir.join(name) });
     }
 
-    /// Removes a segment whose file name is about to be reused. If the segment is held, it first
-    /// gets the name `aside`, which is removed later. If the file is gone, nothing is kept, and the
-    /// parts of it that were to be sent are not sent.
+    /// Removes the file of a segment whose name another file is about to get. If the file is held,
+    /// it is renamed to `aside`, and removed later. If it is missing on disk, nothing can be kept,
+    /// and the parts of it that were to be sent are not sent.
     pub(crate) fn replace_segment(
         &mut self,
         key: FileKey,
@@ -109,7 +110,7 @@ impl HeldFiles {
             return ops.push(FileOp::RemoveFile { path: from });
         };
         let name = dir.join(&aside);
-        // The next operation removes the old name, so a rename does as well as a link.
+        // The old name is removed next, so if a link is not possible, a rename does the same.
         ops.push(FileOp::Keep { path: from.clone(), name, may_move: true });
         ops.push(FileOp::RemoveFile { path: from });
         held.name.clone_from(&aside);

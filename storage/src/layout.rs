@@ -21,10 +21,10 @@ pub const COMPACTED_HEADER_BYTES: usize = 84;
 pub const BLOCK_MAGIC: u32 = 0x4d42_4c4b;
 pub const BLOCK_HEADER_BYTES: usize = 48;
 
-/// The bytes in front of each batch of a block, which name its partition.
+/// The bytes before each batch of a block. They name the batch's partition.
 pub const PARTITION_BYTES: usize = 4;
 
-/// The bytes that a partition takes in a block before its first record.
+/// The bytes before the first record of a batch in a block: the partition and the batch's header.
 pub const ENTRY_HEADER_BYTES: usize = PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES;
 
 const CRC_AT: usize = 8;
@@ -33,16 +33,17 @@ const CRC_FROM: usize = 12;
 /// The flag of a segment whose file was used by a retired segment before.
 const RECYCLED: u32 = 1;
 
-/// The first block of a segment. It is written last: after the segment was filled with zeros, after
-/// the file of a retired segment was chosen for reuse, or after all blocks of a compacted segment.
+/// The header of a segment, in its first block. It is written last: after the segment was filled
+/// with zeros, after the file of a retired segment was chosen for reuse, or after all blocks of a
+/// compacted segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
     pub block_bytes: u32,
     pub segment_bytes: u32,
     /// Segments of a log are numbered 1, 2, 3 and so on; the number is the file's name.
     pub sequence: u64,
-    /// A random number from the creation of the log. Clients do not know it and thus cannot forge a
-    /// block.
+    /// A random number that was chosen when the log was created. Clients do not know it, so they
+    /// cannot send records that look like a block of the log.
     pub log_id: u64,
     /// Whether the unused part of the file contains blocks of a retired segment instead of zeros.
     pub is_recycled: bool,
@@ -52,22 +53,22 @@ pub struct SegmentHeader {
 /// The range of the log that a compacted segment replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
-    /// The sequence number of the last replaced segment. The header's own `sequence` is that of the
-    /// first.
+    /// The sequence number of the last segment that was replaced. That of the first one is the
+    /// header's `sequence`.
     pub last_sequence: u64,
-    /// The positions of the first and the last operation in the replaced segments, even if none of
-    /// their records are left.
+    /// The positions of the first and the last operation of the replaced segments. The records of
+    /// these operations may have been removed.
     pub first_position: u64,
     pub last_position: u64,
-    /// An upper bound of the positions of dropped tombstones and transaction markers; 0 if none was
-    /// dropped. If the log is replayed on state of an earlier position, deletions and ends of
-    /// transactions are missing.
+    /// A position that no dropped tombstone or transaction marker exceeds; 0 if none was dropped.
+    /// If the log is replayed on top of a snapshot of an earlier position, these deletions and ends
+    /// of transactions are missing.
     pub dropped_position: u64,
-    /// The position in the file of the first block whose keys no pass has compared; `segment_bytes`
-    /// if all keys were compared.
+    /// Where in the file the blocks begin whose keys no compaction pass has compared with other
+    /// keys. `segment_bytes` if all were compared.
     pub dirty_from: u32,
-    /// The number of the pass that wrote the segment, counted from 1. It differs between two files
-    /// that replace the same range.
+    /// The number of the compaction pass that wrote the segment, counted from 1. If two files
+    /// replace the same range, their numbers differ.
     pub pass: u64,
 }
 
@@ -123,7 +124,8 @@ impl SegmentHeader {
         Ok((header, version))
     }
 
-    /// The last sequence number of the range that the segment covers.
+    /// The sequence number of the last segment whose operations this segment has: its own number,
+    /// unless it is compacted.
     pub fn last_sequence(&self) -> u64 {
         self.compacted.map_or(self.sequence, |compacted| compacted.last_sequence)
     }
@@ -166,9 +168,10 @@ pub struct BlockHeader {
     /// The length of the header and the batches in bytes, without padding.
     pub length: u32,
     pub log_id: u64,
-    /// The sequence number of the segment. Blocks left in a reused file have another number.
+    /// The sequence number of the segment. If the file was reused, the blocks left in it have
+    /// another number.
     pub segment: u64,
-    /// The position of the first operation.
+    /// The position of the first operation. In a replicated log each entry is an operation.
     pub first_position: u64,
     pub operations: u32,
     pub batches: u32,
@@ -196,7 +199,7 @@ impl BlockHeader {
         put_crc(&mut block[..self.length as usize]);
     }
 
-    /// Reads the header and the checksum that the block must have.
+    /// Reads the header. Also returns the checksum that the whole block must have.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, u32)> {
         let mut reader = Reader::new(bytes);
         if reader.array().map(u32::from_be_bytes)? != BLOCK_MAGIC {
@@ -220,7 +223,7 @@ impl BlockHeader {
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     pub header: BlockHeader,
-    /// The batches, each preceded by its partition.
+    /// The bytes after the header.
     entries: &'a [u8],
 }
 

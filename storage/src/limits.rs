@@ -12,8 +12,8 @@ pub const BLOCK_BYTES_MAX: u32 = 4096;
 /// 1,048,588.)
 pub const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
 
-/// A shard's log is full when this many bytes wait for a flush. The operation that exceeds the
-/// limit is still accepted.
+/// A shard's log is full when this many bytes wait for a flush. It then accepts no operation; but
+/// the operation with which it exceeded the limit was accepted.
 pub const OPEN_BYTES_MAX: usize = 4 << 20;
 
 /// The longest block with padding. A crash during a write leaves at most this many torn bytes.
@@ -27,15 +27,15 @@ pub const SEGMENT_BYTES_MIN: u32 = 16 << 20;
 pub const SEGMENT_BYTES_DEFAULT: u32 = 16 << 20;
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
-/// The size of a log's first segments, given the size of the later ones.
+/// The size of the first segments of a log whose later segments have `segment_bytes`.
 pub(crate) fn first_segment_bytes(segment_bytes: u32) -> u32 {
     let part = (segment_bytes / 16).next_multiple_of(BLOCK_BYTES_MAX);
     part.clamp(2 * BLOCK_BYTES_MAX, FIRST_SEGMENT_BYTES_MAX)
 }
 const FIRST_SEGMENT_BYTES_MAX: u32 = 1 << 20;
 
-/// The bytes of a segment that one write fills with zeros. The number is small, because a flush may
-/// wait for this write.
+/// How many bytes of a new segment one write fills with zeros. This is small, because the flush of
+/// records may wait for such a write.
 pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
 
 /// The bytes of a snapshot that one write contains.
@@ -44,25 +44,25 @@ pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 /// The number of retired segments whose files are kept for reuse.
 pub const SPARE_SEGMENTS_MAX: usize = 4;
 
-/// The bytes that compaction reads or writes at once. The number is small, because a flush may wait
-/// for the operation.
+/// How many bytes compaction reads or writes at once. This is small, because the flush of records
+/// may wait for such an operation.
 pub const COMPACTION_IO_BYTES: u32 = 256 << 10;
 
-/// The most records and bytes that compaction handles in one turn of the loop, which takes about
-/// 200 us. (A block is always handled in one turn, even a longer one.)
+/// The most records and bytes that compaction handles in one turn of the loop. They take about 200
+/// us. (A block is always handled as a whole, even if it is longer.)
 pub const COMPACTION_SLICE_RECORDS: usize = 1_000;
 pub const COMPACTION_SLICE_BYTES: usize = 256 << 10;
 
-/// The longest batch of a user topic that compaction rewrites, before and after decompression. The
-/// batch is held in memory.
+/// Compaction rewrites a batch of a user topic only if it is at most this long, both compressed and
+/// decompressed: the batch is held in memory.
 pub const COMPACTION_BATCH_BYTES_MAX: usize = 64 << 20;
 
 /// The longest batch whose framing a repair restores. The batch is held in memory.
 pub const RESTORED_BATCH_BYTES_MAX: u64 = 256 << 20;
 
-/// The limit of a repair's search for the next batch, in checksummed bytes for each byte of the
-/// segment. The search needs a limit because a client's records may look like any number of long
-/// batches.
+/// How far a repair searches for the next batch: for each byte of the segment it may compute
+/// checksums over this many bytes. Without a limit, records of a client that look like the
+/// beginnings of many long batches could make the search very long.
 pub const SEARCHED_BYTES_PER_BYTE: u64 = 64;
 
 /// Background work gets one slice each millisecond, and one more each time the log has grown by
@@ -89,18 +89,18 @@ pub const SHARD_LOG_FILES_MAX: u32 = 16;
 /// The bytes of a partition's segment that one index entry covers (Kafka's `index.interval.bytes`).
 pub const PARTITION_INDEX_SPAN_BYTES: u32 = 4096;
 
-/// The bytes to read in order to get the headers of all batches that begin in the range of one
-/// index entry.
+/// How many bytes to read from the place of an index entry on, to get the headers of all batches
+/// that begin in the range of this entry.
 pub const PARTITION_HEADERS_READ_BYTES: u32 =
     PARTITION_INDEX_SPAN_BYTES + RECORD_BATCH_HEADER_BYTES as u32;
 
-/// The bytes of a batch that one read takes when a record is searched in it.
+/// How many bytes one read takes when a record is searched in a batch.
 pub const PARTITION_RECORDS_READ_BYTES: u32 = 32 << 10;
 
 /// The bytes of a segment that a scrub reads at once. Their checksum takes some 20 us.
 pub const SCRUB_READ_BYTES: u32 = 128 << 10;
 
-/// The number of a partition's last batches whose positions are kept in memory, 48 bytes each.
+/// The positions of this many last batches of a partition are kept in memory. Each takes 40 bytes.
 pub const RECENT_BATCHES_MAX: usize = 8;
 
 /// The longest segment of a partition: positions in a segment have 32 bits, as in Kafka.

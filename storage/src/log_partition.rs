@@ -9,17 +9,21 @@ use muster_codec::wire::{DecodeError, Result};
 pub struct LogPartition {
     /// The number of the topic: see [`TopicRule`](crate::TopicRule).
     pub topic: u8,
-    /// Below [`PARTITIONS_MAX`]; 0 in topic [`UNPARTITIONED`].
+    /// The number of the partition, below [`PARTITIONS_MAX`]. In the topic [`UNPARTITIONED`] it is
+    /// 0, or 1 for [`LogPartition::NODE`].
     pub index: u32,
 }
 
 /// The most partitions of a topic.
 pub const PARTITIONS_MAX: usize = 10_000;
 
-/// The number of the topic with only one partition. Blocks name this partition by the int32 -1.
+/// The number of the topic that has only one partition. In a block, the bytes of this partition are
+/// those of the int32 -1. In a replicated log the topic also has the partition
+/// [`LogPartition::NODE`], with -2.
 pub const UNPARTITIONED: u8 = 255;
 
-/// The bits of a partition's index in a block. The byte above them is the topic's number.
+/// In a block, a partition is four bytes: the topic's number, and then this many bits for the
+/// partition's index.
 const INDEX_BITS: u32 = 24;
 
 /// The index that a block has for the only partition of [`UNPARTITIONED`]; in memory it is 0.
@@ -42,7 +46,7 @@ impl LogPartition {
         (u32::from(self.topic) << INDEX_BITS | index).to_be_bytes()
     }
 
-    /// Reads what [`LogPartition::to_bytes`] wrote.
+    /// Reads a partition that [`LogPartition::to_bytes`] wrote. [`Self::NODE`] is not allowed here.
     ///
     /// # Errors
     /// The topic is not one of `topics`, or the partition is out of range.

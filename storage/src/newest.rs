@@ -11,13 +11,14 @@ use std::hash::Hasher;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHash([u64; 2]);
 
-/// The hash and the offset plus one; all zeros in a free slot.
+/// The hash of a key (two numbers), and the offset of its newest record plus one. A free slot has
+/// only zeros.
 type Slot = [u64; 3];
 
 const FREE: Slot = [0; 3];
 
-/// The number of slots that are allocated at once, when one of them is first used. It is bounded,
-/// so that no call takes long.
+/// The table is allocated in chunks of this many slots, each when one of its slots is first used. A
+/// chunk is small, so that no call takes long.
 const CHUNK_SLOTS: usize = 2_048;
 const CHUNK_BYTES: usize = CHUNK_SLOTS * size_of::<Slot>();
 
@@ -29,8 +30,8 @@ pub(crate) const NEW_MEMORY_COST: usize =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noted {
     InPlace,
-    /// The record was noted. A chunk was allocated for it, at the cost of [`NEW_MEMORY_COST`]
-    /// records.
+    /// The record was noted, and a chunk was allocated for it. That takes as long as
+    /// [`NEW_MEMORY_COST`] other records.
     InNewMemory,
     /// The table is full, and the record was not noted.
     Full,

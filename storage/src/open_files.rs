@@ -1,15 +1,16 @@
-//! The open files of a log; their number is limited.
+//! The open files of a shard's log, or of all partitions of a shard; their number is limited.
 
 use crate::file_op::{FileId, FileKey, FileOp, OpenMode};
 use crate::held_files::HeldFiles;
 use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Opens files when they are needed. At the limit, closes a file that was not used recently. (By
-/// the clock algorithm: in turn, skipping files used since their last turn.)
+/// Opens files when they are needed. At the limit, closes a file that was not used recently. (This
+/// is the clock algorithm: a hand moves over the files, and skips each file that was used since the
+/// hand last passed it.)
 ///
-/// A file may be closed while operations on it are in progress, because they were requested before
-/// the close.
+/// A file may be closed while operations on it are in progress: they are still carried out, because
+/// they were requested before the close.
 #[derive(Debug)]
 pub struct OpenFiles {
     first_id: u32,
@@ -77,8 +78,8 @@ impl OpenFiles {
         }
     }
 
-    /// Holds the file of this name in the log at `dir`. It is not removed before
-    /// [`OpenFiles::release`], even if the log drops the segment or is deleted. Holds are counted.
+    /// Holds the file of this name in the log at `dir`: even if the log drops the segment or is
+    /// deleted, the file stays until [`OpenFiles::release`] was called for each hold.
     pub fn hold(&mut self, key: FileKey, dir: &Path, name: &str) {
         self.held.hold(key, dir, name);
     }
@@ -122,8 +123,8 @@ impl OpenFiles {
         self.held.len()
     }
 
-    /// Closes and removes a segment that the log at `dir` has dropped. If the segment is held, this
-    /// happens at its release.
+    /// Closes and removes the file of a segment that the log at `dir` has dropped. The removal
+    /// waits if this file is held, or a file that was dropped earlier.
     pub(crate) fn remove_segment(
         &mut self,
         key: FileKey,
@@ -135,8 +136,8 @@ impl OpenFiles {
         self.held.remove_segment(key, dir, name, ops);
     }
 
-    /// Closes and removes a segment whose file name is about to be reused. If the segment is held,
-    /// its file has the second of `names` until it is released.
+    /// Closes and removes the file of a segment whose name another file is about to get. While the
+    /// file is held, its name is `aside`.
     pub(crate) fn replace_segment(
         &mut self,
         key: FileKey,
@@ -148,8 +149,8 @@ impl OpenFiles {
         self.held.replace_segment(key, dir, names, ops);
     }
 
-    /// Removes the directory of a deleted log, whose files are closed. Waits for the release of
-    /// held files.
+    /// Removes the directory of a deleted log. The log's files are closed already. If some are
+    /// held, the removal waits for their release.
     pub(crate) fn remove_log(&mut self, number: u32, dir: PathBuf, ops: &mut Vec<FileOp>) {
         self.held.remove_log(number, dir, ops);
     }

@@ -1,9 +1,10 @@
-//! A queue of bytes between appends of any size and writes of a fixed size.
+//! A queue of bytes: appends to it have any size, and are written to disk in pieces of a fixed
+//! size.
 
 /// A queue of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// The queued bytes are those from index `taken` on.
+    /// The bytes of `buffer` from the index `taken` on are queued. The others were taken already.
     buffer: Vec<u8>,
     taken: usize,
 }
@@ -23,8 +24,9 @@ impl Outbox {
         let end = self.taken + len.min(self.len());
         out.extend_from_slice(&self.buffer[self.taken..end]);
         self.taken = end;
-        // Drains only when half of the buffer is taken: after one long append, the rest would
-        // otherwise be moved in each call.
+        // A removal moves all the bytes that are left. So taken bytes are removed only when they
+        // are more than half of the buffer: after one long append, a removal in each call would
+        // take too long.
         if self.taken > self.buffer.len() / 2 {
             self.buffer.drain(..self.taken);
             self.taken = 0;

@@ -9,7 +9,7 @@ use crate::limits::SLICE_GROWTH_BYTES;
 pub struct Pace {
     sliced_at: i64,
     grown_to: u64,
-    /// The time in ms before which no slice is allowed, because of [`Pace::pay`].
+    /// No slice is allowed before this time in ms. [`Pace::pay`] sets it.
     paid_at: i64,
 }
 
@@ -25,7 +25,7 @@ impl Pace {
         (self.sliced_at, self.grown_to) = (now, grown);
     }
 
-    /// Delays the next slice by the time that `bytes` take at a rate of `bytes_per_second`.
+    /// Delays the next slice by the time in which `bytes` would be handled at `bytes_per_second`.
     pub fn pay(&mut self, now: i64, bytes: usize, bytes_per_second: u64) {
         let ms = (bytes as u64).saturating_mul(1_000) / bytes_per_second.max(1);
         self.paid_at = now.saturating_add_unsigned(ms);

@@ -10,8 +10,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress of an opened log with operations up to `position`. They count as flushed only
-    /// after the first sync, because writes of a killed process may still be in the page cache.
+    /// The progress of a log that was opened with operations up to `position`. They count as
+    /// flushed only after the first sync: the previous process may have been killed before it
+    /// synced its writes.
     pub fn opened_at(position: u64) -> Self {
         Self { accepted: position, submitted: position, flushed: 0 }
     }

@@ -8,22 +8,22 @@ pub struct TopicRules(&'static [TopicRule]);
 /// The rule of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicRule {
-    /// The number by which blocks name the topic.
+    /// The number that stands for the topic in blocks.
     pub number: u8,
-    /// Whether an operation of the topic waits for further operations before it is written
-    /// ([`LogConfig::linger_ms`](crate::LogConfig)).
+    /// Whether an operation of the topic may wait for further operations, so that they are written
+    /// together ([`LogConfig::linger_ms`](crate::LogConfig)).
     pub lingers: bool,
     pub keys: KeyRule,
 }
 
-/// Which older records a record replaces when the log is compacted.
+/// The rule that says which older records a record replaces when the log is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRule {
     /// A record replaces all older records with the same key.
     SameKey,
-    /// Keys begin with a record type. Keys that differ only in the type belong to the same state. A
-    /// snapshot, or its tombstone, has the whole state: it replaces the earlier snapshots and
-    /// updates. An update adds to the earlier records and replaces none.
+    /// A key begins with a record type; the rest names a state. A snapshot record has the whole
+    /// state and replaces the earlier snapshots and updates of the state; so does the tombstone of
+    /// a snapshot. An update adds to the earlier records and replaces none.
     SnapshotsAndUpdates { snapshot: [u8; 2], update: [u8; 2] },
 }
 
@@ -32,7 +32,7 @@ impl TopicRules {
         Self(rules)
     }
 
-    /// The lowest topic number above `after`; if that is None, the lowest of all.
+    /// The lowest topic number above `after`. If `after` is None, the lowest topic number.
     pub fn next(self, after: Option<u8>) -> Option<u8> {
         let numbers = self.0.iter().map(|rule| rule.number);
         numbers.filter(|number| Some(*number) > after).min()
@@ -61,8 +61,8 @@ impl KeyRule {
         }
     }
 
-    /// The key by which a record is compared, in two parts. An update is compared by the key of its
-    /// snapshot.
+    /// The key that a record is compared by, in two parts. For an update, this is the key of a
+    /// snapshot of the same state.
     pub(crate) fn compared<'k>(&'k self, key: &'k [u8]) -> [&'k [u8]; 2] {
         match self {
             Self::SnapshotsAndUpdates { snapshot, update } => match key.strip_prefix(update) {

@@ -50,8 +50,9 @@ impl PartitionLog {
         self.request_deferred(files, ops);
         let (position, first) = (self.active().size, BatchHeader::read(&batches));
         let place = self.next_place(&first.map_err(|_| AppendError::NotABatch)?);
-        // This precedes `place`, which adds bytes to the segment. A missing file is created only
-        // for an empty segment, and the directory only for a log that never had one.
+        // The file must be requested before `place` makes the segment longer: a missing file is
+        // created only for an empty segment. (Likewise, the directory is created only for a log
+        // that never had one.)
         let file = self.file(self.active(), files, ops);
         self.has_directory = true;
         self.place(&mut batches)?;

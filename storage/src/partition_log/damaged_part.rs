@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-/// A range of a segment without readable batches. The length fields in it lead to a readable batch
-/// or to the end of the segment, so that nothing else of the segment is lost.
+/// A range of a segment that cannot be read as batches. It ends where a readable batch begins, or
+/// at the end of the segment, so nothing readable of the segment is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedPart {
     /// The base offset of the segment.
     pub segment: i64,
     /// The range of bytes in the segment's file.
     pub bytes: Range<u64>,
-    /// The range of lost offsets, from the end of the batch before the part to the start of the
-    /// batch after it. Offsets within the part are not trusted.
+    /// The range of lost offsets: from the end of the batch before the part to the start of the
+    /// batch after it. Numbers in the damaged bytes themselves are not trusted.
     pub offsets: Range<i64>,
     /// The reason why the first batch of the part cannot be read.
     pub what: &'static str,
@@ -34,6 +34,6 @@ impl DamagedPart {
 pub struct Suspect {
     /// The base offset of the segment.
     pub segment: i64,
-    /// The file position, at which a batch begins.
+    /// The file position, at which a batch or, in a search by timestamp, a record begins.
     pub position: u64,
 }

@@ -3,7 +3,8 @@
 use super::compaction::swap_files;
 use crate::segment_name;
 
-/// The segments of a partition, and swaps that the end of the process left unfinished.
+/// The segments of a partition, and the replacements of segments that were unfinished when the
+/// process ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PartitionFiles {
     /// Base offsets and file names, in order.
@@ -11,7 +12,7 @@ pub struct PartitionFiles {
     pub swaps: Vec<UnfinishedSwap>,
 }
 
-/// A completed compacted segment that has not been renamed yet.
+/// A completed compacted segment that does not have its final name yet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnfinishedSwap {
     pub base_offset: i64,
@@ -21,8 +22,8 @@ pub struct UnfinishedSwap {
     pub replaced: Vec<String>,
 }
 
-/// Selects the segments (base offset and name, in order) among the files of a partition's
-/// directory. Does not consider unfinished swaps; [`PartitionFiles`] does.
+/// Selects the segments among the file names of a partition's directory, and returns their base
+/// offsets and names, in order. Unfinished swaps are not considered; [`PartitionFiles`] does that.
 pub fn partition_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
     let numbered = |name: String| {
         let base_offset = i64::try_from(segment_name::number_of(&name)?).ok()?;
@@ -34,8 +35,8 @@ pub fn partition_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, Str
 }
 
 impl PartitionFiles {
-    /// Sorts the files for recovery. `end_of` calls [`segment_end`](super::segment_end) for a base
-    /// offset and a file name.
+    /// Sorts the files for recovery. `end_of` gets a base offset and a file name, and has to call
+    /// [`segment_end`](super::segment_end) for this file.
     ///
     /// # Errors
     /// The errors of `end_of`.

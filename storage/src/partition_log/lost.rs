@@ -6,11 +6,11 @@ use crate::file_op::FileToken;
 /// The part of a log that is lost because a write or sync found no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostWrite {
-    /// The base offset of the segment to which the file belongs. If the file belongs to no segment,
-    /// this is the newest segment.
+    /// The base offset of the segment to which the missing file belongs, or of the newest segment
+    /// if the file belongs to no segment.
     pub segment: i64,
-    /// Appended records from this offset on never become readable. Earlier ones do, once their own
-    /// writes are completed.
+    /// Appended records that have this offset or a later one never become readable. Earlier records
+    /// do, once their own writes are completed.
     pub from: i64,
 }
 
@@ -35,8 +35,8 @@ impl PartitionLog {
         }
     }
 
-    /// The loss that a sync of a segment has caused: none, because all appended records stay
-    /// readable.
+    /// The loss if a sync of a segment found no file. No records are lost by that: all appended
+    /// ones stay readable.
     pub fn lost_sync(&self, segment: i64) -> LostWrite {
         LostWrite { segment, from: self.log_end_offset() }
     }

@@ -66,8 +66,8 @@ const LEADER_EPOCH: i32 = 0;
 /// Stands for "no leader epoch" and "no end offset".
 const UNDEFINED: (i32, i64) = (-1, -1);
 
-/// The layout of a token, from the highest bits: tag (8 bits), number of the log (32), 1 for
-/// operations other than appends (1), sequence number (23).
+/// The bits of a token, from the highest: tag (8 bits); number of the log (32 bits); 0 for appends
+/// and 1 for other operations (1 bit); sequence number (23 bits).
 const LOG_SHIFT: u32 = 24;
 const SIDE_BIT: u64 = 1 << 23;
 const SEQUENCE_MASK: u64 = SIDE_BIT - 1;
@@ -118,8 +118,8 @@ impl Default for TopicConfig {
 pub struct PartitionPlace {
     /// The directory, relative to the data directory.
     pub dir: PathBuf,
-    /// The log's number: unique among the current logs of the shard. The tokens of the log's writes
-    /// contain it.
+    /// The log's number. No other log of the shard has it at the same time. It is a part of the
+    /// tokens of the log's writes.
     pub number: u32,
     /// The highest byte of these tokens.
     pub token_tag: u8,
@@ -139,8 +139,8 @@ pub struct PartitionLog {
     is_start_offset_writing: bool,
     synced: Synced,
     high_watermark: i64,
-    /// Appends whose write is in progress, or was completed while the write of an earlier append is
-    /// in progress.
+    /// The first append whose write is in progress, and all later ones, even if their writes are
+    /// completed.
     pending: VecDeque<Pending>,
     /// The sequence number of the next append.
     next_sequence: u64,
@@ -150,7 +150,8 @@ pub struct PartitionLog {
     recent: VecDeque<RecentBatch>,
     /// Compaction has compared the keys of all records below this offset.
     clean_to: i64,
-    /// The base offset of the segment that the stored recovery point is in, or of an earlier one.
+    /// The base offset of the segment in which the stored recovery point is, or of an earlier
+    /// segment if that is not known.
     point_from: i64,
     /// The file number of the next compacted segment.
     next_file: u64,
@@ -199,8 +200,8 @@ impl PartitionLog {
     }
 
     /// Opens a recovered log: cuts off a torn end and removes the segments after it. `start_offset`
-    /// is the content of [`START_OFFSET_FILE`], or empty; the recovery point may contain a later
-    /// log start.
+    /// is the content of [`START_OFFSET_FILE`], or empty. If the recovery point has a later log
+    /// start offset, that one counts.
     pub fn open(
         place: PartitionPlace,
         config: TopicConfig,
@@ -224,8 +225,9 @@ impl PartitionLog {
                 log.cut(files, ops);
             }
         } else {
-            // The log lost its end. Deleted records must not reappear, so the log continues after
-            // their offsets.
+            // The end of the log is lost, and the log start offset is after what is left. The next
+            // records get offsets from there on. The records that are left were deleted, and must
+            // not reappear.
             for Segment { base_offset, .. } in segments {
                 log.push_remove(base_offset, ops);
                 log.synced.forget(base_offset);
@@ -236,7 +238,8 @@ impl PartitionLog {
         log.log_start_offset = start.max(log.segments[0].base_offset);
         assert!(log.log_start_offset <= log.high_watermark);
         if start > log.segments[0].base_offset {
-            // The file was lost or was not durable. The next append or sweep writes it.
+            // The log start offset is not in its file: the file was lost, or was not durable. The
+            // next append or sweep writes it.
             log.wanted_start_offset = start;
         }
         log
@@ -264,8 +267,8 @@ impl PartitionLog {
         (token.0 >> LOG_SHIFT) as u32
     }
 
-    /// Requests a sync of the active segment, for `flush.messages` or a clean shutdown. It has the
-    /// caller's `token`; when it is done, the caller passes the returned end to
+    /// Requests a sync of the active segment, for `flush.messages` or a clean shutdown. The
+    /// operation has the caller's `token`. When it is done, the caller passes the returned end to
     /// [`PartitionLog::synced`]. Closed segments are synced separately.
     pub fn sync(
         &mut self,
@@ -320,8 +323,8 @@ impl PartitionLog {
         files.close(self.key(ASIDE_KEY), ops);
     }
 
-    /// Removes the log and its directory. The caller must drop completions of its writes that
-    /// arrive later.
+    /// Removes the log and its directory. Completions of its writes may still arrive. The caller
+    /// must ignore them.
     pub fn delete(mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         self.close(files, ops);
         if self.has_directory {
@@ -383,8 +386,8 @@ impl PartitionLog {
         assert!(self.high_watermark <= self.log_end_offset());
     }
 
-    /// Requests syncs of closed segments, and a write of the log start offset, that had to wait for
-    /// earlier writes.
+    /// Requests what had to wait for earlier writes: syncs of closed segments, and a write of the
+    /// log start offset.
     fn request_deferred(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         while let Some(closed) = self.synced.next() {
             let segment = &self.segments[self.segment_of(closed)];
@@ -436,8 +439,9 @@ impl PartitionLog {
 
     fn file(&self, segment: &Segment, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
         let path = || self.place.dir.join(segment_file_name(segment.base_offset));
-        // If the file of a segment with records is gone, an empty file must not replace it. The
-        // same is true of the directory: a new one would have only the newest records.
+        // If the file of a segment with records is missing, it is not created: an empty file must
+        // not replace it. Nor is the directory of such a log: a new one would have only the newest
+        // records.
         let mode = match segment.size {
             0 if self.has_directory => OpenMode { creates: Creates::File, ..OpenMode::CACHED },
             0 => OpenMode::CACHED,

@@ -24,7 +24,7 @@ pub(super) struct RecentBatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Find {
     At(BatchPlace),
-    /// The position has to be searched in the bytes of a read.
+    /// The batch has to be searched in the bytes that a read returns. The read was requested.
     Read(BatchSearch),
     /// The batch is damaged. The damaged part of the log ends at this offset.
     Damaged {
@@ -50,9 +50,10 @@ pub enum Found {
 }
 
 impl PartitionLog {
-    /// Finds the batch that contains `offset`, or the next one if the log has a gap there. Either
-    /// its position is known, or a small read is pushed onto `ops`, with the caller's `token`. None
-    /// if `offset` is below the log start offset, or not below the high watermark.
+    /// Finds the batch that contains `offset`, or the next one if the log has a gap there. If it is
+    /// not yet known where this batch is, or that it is damaged, pushes a small read with the
+    /// caller's `token` onto `ops`. None if `offset` is below the log start offset, or not below
+    /// the high watermark.
     pub fn find(
         &self,
         offset: i64,
@@ -75,8 +76,8 @@ impl PartitionLog {
         self.find_on(search, token, files, ops).map(Find::Read)
     }
 
-    /// The end offset of the damaged part that contains the first record at or after `offset`. None
-    /// if this record can be read.
+    /// If the first record at or after `offset` is in a damaged part, returns the end offset of
+    /// this part. None if the record can be read.
     pub fn damage_at(&self, offset: i64) -> Option<i64> {
         let segment = self.segments.get(self.segment_from(offset))?;
         let part = segment.damage_at(offset.max(segment.base_offset))?;
@@ -88,8 +89,9 @@ impl PartitionLog {
         self.segments.iter().flat_map(Segment::damaged)
     }
 
-    /// Continues a search. At the end of the segment it continues in the next one; if the segment
-    /// was dropped or compacted, it starts over. None if nothing is left to read.
+    /// Continues a search with its next read. After the end of the segment this is a read of the
+    /// next segment. If the segment was dropped or compacted, the search starts again. None if
+    /// nothing is left to read.
     pub fn find_on(
         &self,
         mut search: BatchSearch,
@@ -122,11 +124,13 @@ impl PartitionLog {
         Some(search)
     }
 
-    /// A range of the log that begins with the batch at `place`. It ends at `max_bytes`, at the end
-    /// of the segment, before a damaged part, or before the batch at `end`; the last batch may be
-    /// incomplete, as in Kafka. If the first batch is longer than `max_bytes`, the range contains
-    /// all of it if `first_whole`; otherwise the result is None. None, too, if the segment was
-    /// dropped or compacted, or `end` is not after `place`.
+    /// A range of the log that begins with the batch at `place`. It ends at the first of these
+    /// places: after `max_bytes`, at the end of the segment, before a damaged part, or before the
+    /// batch at `end`. The last batch may be incomplete, as in Kafka.
+    ///
+    /// If the first batch is longer than `max_bytes`, the range has all of it if `first_whole`, and
+    /// else the result is None. It is also None if the segment was dropped or compacted, or if
+    /// `end` is not after `place`.
     ///
     /// # Errors
     /// The batch ends beyond the readable bytes: CORRUPT_MESSAGE.
@@ -184,8 +188,8 @@ impl PartitionLog {
         files.hold(range.file, &self.place.dir, &name);
     }
 
-    /// The approximate number of readable bytes from `offset` on: it counts from the index entry
-    /// before `offset`. 0 if there is no readable record at or after `offset`.
+    /// Approximately how many bytes are readable from `offset` on. (Bytes before `offset` count,
+    /// too, from the last index entry on.) 0 if there is no readable record at or after `offset`.
     pub fn readable_bytes(&self, offset: i64) -> u64 {
         if offset >= self.high_watermark() {
             return 0;
@@ -205,9 +209,9 @@ impl PartitionLog {
         written.saturating_sub(before.map_or(0, |_| u64::from(place.position)))
     }
 
-    /// An upper bound of the offset after a range that begins with a batch. It is too high by at
-    /// most the offsets of one index entry. If the segment was dropped or compacted, returns the
-    /// segment's base offset.
+    /// Returns the offset after a range that begins with the batch at `place` and has `len` bytes,
+    /// or a higher one: it exceeds that offset by at most the offsets of one index entry. If the
+    /// segment was dropped or compacted, returns the segment's base offset.
     pub fn end_offset_of(&self, place: BatchPlace, len: u32) -> i64 {
         let segment = self.segment_at(place.segment, place.file);
         let Some(segment) = segment else { return place.segment };
@@ -224,8 +228,8 @@ impl PartitionLog {
         self.recent.retain(|recent| !segments.contains(&recent.place.segment));
     }
 
-    /// Forgets the recent batches in a file that could not be sent. The next reader then reads the
-    /// file and detects the reason.
+    /// Forgets the recent batches in a file that could not be sent. The next fetch of them must
+    /// then read the file, and detects what is wrong with it.
     pub fn forget_places_in(&mut self, file: FileKey) {
         self.recent.retain(|recent| recent.place.file != file.segment);
     }

@@ -1,17 +1,18 @@
 //! Recovery of a partition's segments: rebuilds the indexes, and decides whether missing or invalid
 //! bytes are a torn end or damage.
 //!
-//! A crash loses only bytes that were not on stable storage. A [`RecoveryPoint`] is a lower bound
-//! of the bytes that were on stable storage. After the point, every batch is checked against its
+//! A crash loses only bytes that were not on stable storage. A [`RecoveryPoint`] says how many
+//! bytes certainly were on stable storage. After the point, every batch is checked against its
 //! checksum, and the log is cut at the first incomplete batch, as in Kafka after an unclean
-//! shutdown. Before the point, a log that is too short, has a gap, or contains bytes that are not
-//! batches is damaged and is not opened.
+//! shutdown. Before the point, the log must be complete. It is damaged and not opened if it is too
+//! short, has a gap, or contains bytes that are not batches.
 //!
-//! An unreadable batch whose length leads to a readable one is a [`DamagedPart`], before and after
-//! the point: the log is opened, and everything else is served.
+//! There is an exception, before and after the point: if a batch cannot be read, but its length
+//! leads to a batch that can, it is a [`DamagedPart`]. The log is opened, and everything else is
+//! served.
 //!
-//! Without a recovery point it is only known that a segment is synced soon after the next one
-//! begins. So the last two segments may have lost data that was only in the page cache.
+//! Without a recovery point, it is only known that a segment is synced soon after the next one was
+//! begun. So the last two segments may have lost data that was only in the page cache.
 
 use super::damaged_part::DamagedPart;
 use super::recovery_point::{LogEnd, RecoveryPoint};
@@ -119,13 +120,13 @@ impl RecoveredPartition {
         Some(LogEnd { offset, segment, bytes })
     }
 
-    /// The log start offset, if the first segment does not begin later. `start_offset` is the
-    /// content of the offset's file, or 0 if it is missing.
+    /// The log start offset. (If the first segment begins later, its base offset counts instead.)
+    /// `start_offset` is the content of the file with this offset, or 0 if the file is missing.
     pub fn log_start(&self, start_offset: i64) -> i64 {
         self.point.map_or(start_offset, |point| point.log_start.max(start_offset))
     }
 
-    /// The offset from which on no offsets are missing between two segments.
+    /// The first offset after the last known gap between two segments.
     pub(super) fn whole_from(&self) -> i64 {
         let known = self.point.map_or(0, |point| point.whole_from);
         self.gaps.last().map_or(known, |gap| gap.end.max(known))
@@ -155,9 +156,9 @@ impl PartitionRecovery {
         Self { is_thorough: true, ..Self::new(bases, point) }
     }
 
-    /// Reads the next segment and passes each batch, in order, to `visit`, from which the caller
-    /// rebuilds the state of producers. Batches of damaged parts are not passed, because nothing in
-    /// them is trusted.
+    /// Reads the next segment and passes each batch, in order, to `visit`. The caller rebuilds the
+    /// state of producers from these batches. Batches of damaged parts are not passed, because
+    /// nothing in them is trusted.
     ///
     /// # Errors
     /// The segment is damaged, or its file cannot be read.
@@ -217,9 +218,9 @@ impl PartitionRecovery {
         Err(PartitionError::Damaged { base_offset, at, what })
     }
 
-    /// Checks for a gap between the last segment and the next one. A gap that the recovery point
-    /// covers is damage; any other gap is skipped, as in Kafka, and an empty segment before it is
-    /// dropped.
+    /// Checks for a gap between the last segment and the next one. If the recovery point covers the
+    /// gap, it is damage. Any other gap is skipped, as in Kafka; if the segment before it is empty,
+    /// this segment is dropped.
     fn join(&mut self, base_offset: i64) -> Result<(), PartitionError> {
         let Some(last) = self.found.segments.last() else { return Ok(()) };
         let Segment { base_offset: before, next_offset: end, size: at, .. } = *last;
@@ -243,7 +244,7 @@ impl PartitionRecovery {
         Ok(())
     }
 
-    /// The number of bytes of a segment that must have been on stable storage.
+    /// How many bytes of a segment certainly were on stable storage; `u64::MAX` means all.
     fn synced_bytes(&self, base_offset: i64, is_recent: bool) -> u64 {
         match self.found.point {
             Some(RecoveryPoint { end, .. }) if base_offset == end.segment => end.bytes,
@@ -257,7 +258,8 @@ impl PartitionRecovery {
 /// The offset after the last record of a completed compacted segment.
 ///
 /// # Errors
-/// The segment is damaged; for example, a batch does not match its checksum.
+/// The segment is damaged (for example, a batch does not match its checksum), or its file cannot be
+/// read.
 pub fn segment_end(
     base_offset: i64,
     source: &(impl SegmentSource + ?Sized),

@@ -35,8 +35,9 @@ pub struct LogEnd {
 }
 
 impl LogEnd {
-    /// Whether a batch at these bytes of the segment, with the end offset `next_offset`, is
-    /// consistent with this log end.
+    /// Whether a batch is consistent with this log end. The batch takes the range `batch` of the
+    /// bytes of the segment, and `next_offset` is the offset after it. A batch must not extend over
+    /// the log end. If it ends there, its offsets must end there, too.
     pub(super) fn allows(&self, batch: Range<u64>, next_offset: i64) -> bool {
         let is_before = batch.end < self.bytes && next_offset < self.offset;
         let is_last = batch.end == self.bytes && next_offset == self.offset;
@@ -47,8 +48,8 @@ impl LogEnd {
 /// How much of a log is on stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryPoint {
-    /// All records before this end are on stable storage, except records that retention or
-    /// DeleteRecords removed.
+    /// All records before this end are on stable storage, unless retention or DeleteRecords has
+    /// removed them.
     pub end: LogEnd,
     /// From this offset on, no offsets are missing between two segments. Before this offset some
     /// may be missing: the log was imported from a compacted topic, or a loss was accepted.
@@ -59,14 +60,15 @@ pub struct RecoveryPoint {
 }
 
 impl RecoveryPoint {
-    /// The point with the higher end, combined with the later log start of the two.
+    /// Combines two points: the result is the point with the higher end offset, but its log start
+    /// offset is the higher one of the two.
     #[must_use]
     pub fn later(self, other: Self) -> Self {
         let last = if self.end.offset < other.end.offset { other } else { self };
         Self { log_start: self.log_start.max(other.log_start), ..last }
     }
 
-    /// Whether the offset must be in the log, unless it was deleted.
+    /// Whether a record with this offset must be in the log, unless it was deleted.
     pub(super) fn covers(&self, offset: i64) -> bool {
         (self.whole_from..self.end.offset).contains(&offset)
     }
@@ -80,7 +82,8 @@ pub struct RecoveryPointsWriter {
 }
 
 impl RecoveryPointsWriter {
-    /// Appends the entry of a partition to `out`, which becomes a part of the body.
+    /// Appends the entry of a partition to `out`. The caller must write these bytes to the body of
+    /// the file.
     pub fn push(&mut self, topic: Uuid, partition: i32, point: &RecoveryPoint, out: &mut Vec<u8>) {
         let start = out.len();
         let RecoveryPoint { end, whole_from, log_start } = point;

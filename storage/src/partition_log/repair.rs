@@ -1,9 +1,9 @@
 //! Repairs a segment: damaged batches are restored or cut out, everything else stays.
 //!
-//! Offset, length and magic of a batch are not covered by its checksum. If the checksum matches
-//! once these three have the values that the neighbours imply, the batch is restored. Otherwise it
-//! is replaced by a batch without records, as compaction does, so that the offsets before and after
-//! it stay contiguous.
+//! A batch's checksum does not cover its offset, length and magic. So these three are set to the
+//! values that follow from the neighbours of the batch. If the checksum then matches, the batch is
+//! restored. Otherwise a batch without records replaces it. The offset of this batch is the last
+//! lost offset, so that no offset is missing between this segment and the next.
 
 use super::damaged_part::DamagedPart;
 use super::scan::{Expected, Scan, SegmentSource};
@@ -14,7 +14,7 @@ use muster_codec::record_batch::{BatchHeader, restore_framing, validate};
 use std::io;
 use std::ops::Range;
 
-/// The repair of one segment, with the cuts planned so far.
+/// The repair of one segment. The file is not changed yet: this has the changes planned so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentRepair {
     base_offset: i64,
@@ -67,8 +67,8 @@ impl SegmentRepair {
         &self.cuts
     }
 
-    /// Restores a damaged part or cuts it out. The positions in `part` refer to the segment as it
-    /// is repaired so far, so if there are several parts, begin with the last.
+    /// Restores a damaged part or cuts it out. If a segment has several parts, begin with the last
+    /// one: the positions in `part` are those in the segment as earlier repairs have left it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -83,9 +83,10 @@ impl SegmentRepair {
         Ok(())
     }
 
-    /// Cuts out bytes without batch framing, from `at` to the next readable batch or to the end of
-    /// the segment. `end` is the base offset of the next segment, or the log end offset. If the
-    /// whole segment is cut out, nothing replaces it.
+    /// Restores or cuts out bytes that do not look like batches, from `at` to the next readable
+    /// batch or to the end of the segment. `end` is the base offset of the next segment, or the log
+    /// end offset. In two cases nothing replaces the bytes that are cut out: if they are the whole
+    /// segment, and if no offset after them is known.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -202,8 +203,8 @@ impl<S: SegmentSource + ?Sized> SegmentSource for Repaired<'_, S> {
     }
 }
 
-/// Sets offset, length and magic of the batch in these bytes, which its checksum does not cover.
-/// Returns the batch if it is then valid and has exactly these offsets.
+/// Sets the offset, length and magic of the batch in these bytes; its checksum does not cover them.
+/// Returns the batch if it is valid now and its offsets are exactly `offsets`.
 fn restored(
     source: &(impl SegmentSource + ?Sized),
     bytes: Range<u64>,
@@ -224,7 +225,7 @@ fn restored(
     Ok(is_whole.then_some(batch))
 }
 
-/// A batch of one offset and without records, like those of compaction.
+/// A batch with one offset and no records.
 fn empty_batch(offset: i64) -> Vec<u8> {
     let mut batch = vec![0; RECORD_BATCH_HEADER_BYTES];
     BatchHeader::empty(offset).write(&mut batch);

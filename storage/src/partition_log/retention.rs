@@ -32,9 +32,9 @@ impl PartitionLog {
     }
 
     /// Handles DeleteRecords: moves the log start offset up to `offset`, drops the segments before
-    /// it, and returns the new log start offset. The offset is written to its file now, or after a
-    /// write of it that is in progress (in Kafka within
-    /// `log.flush.start.offset.checkpoint.interval.ms`).
+    /// it, and returns the new log start offset. The offset is also written to its file: now or, if
+    /// a write to this file is in progress, after it. (Kafka writes it within
+    /// `log.flush.start.offset.checkpoint.interval.ms`.)
     ///
     /// If `offset` is negative or beyond the high watermark, returns None and changes nothing:
     /// OFFSET_OUT_OF_RANGE.
@@ -60,8 +60,8 @@ impl PartitionLog {
         Some(offset)
     }
 
-    /// Writes the log start offset. If a write of it is in progress, [`Self::request_deferred`]
-    /// does so later.
+    /// Writes the log start offset to its file. If an earlier write to this file is in progress,
+    /// [`Self::request_deferred`] does it later.
     pub(super) fn write_start_offset(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         if self.is_start_offset_writing {
             return;

@@ -54,7 +54,7 @@ pub struct VisitedBatch {
 /// The error for a batch whose offsets belong to the next segment.
 pub(super) const BEYOND: &str = "an offset is not before the next segment's first";
 
-/// Facts about a segment from outside its file.
+/// Facts about a segment that are known without its file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Expected {
     /// Checksums are verified for batches that begin at or after this position.
@@ -80,8 +80,8 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Self { source, len: source.len(), expected, window: Vec::new(), window_at: 0 }
     }
 
-    /// Adds all valid batches, and the damaged parts between them, to the segment. If bytes are
-    /// left that are neither, returns the reason why the next batch cannot be read.
+    /// Adds all valid batches, and the damaged parts between them, to the segment. If it stops
+    /// before the end of the bytes, returns the reason why the next batch cannot be read.
     pub(super) fn run(
         &mut self,
         segment: &mut Segment,
@@ -116,9 +116,9 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(())
     }
 
-    /// Finds the first readable batch after the end of the scanned part, and its position. Bytes
-    /// within records may look like a valid batch if a client sent them on purpose. This does no
-    /// harm: the client could have sent the batch itself.
+    /// Finds the first readable batch after the end of the scanned part, and its position. A client
+    /// can send records that contain the bytes of a valid batch, so the found batch may be such
+    /// bytes. This does no harm: the client could have sent the batch itself.
     pub(super) fn next_batch(
         &mut self,
         segment: &Segment,
@@ -152,8 +152,9 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         if let Some(what) = self.wrong(segment, at, from, &header, is_checked)? {
             return Ok(Err(what));
         }
-        // Checksums do not cover base offsets. If offsets are missing before this batch, and its
-        // offsets overlap those of the next batch, this batch is the damaged one.
+        // Checksums do not cover base offsets, so the base offset of this batch may be wrong. It is
+        // wrong if offsets are missing before this batch, and its offsets overlap those of the
+        // next.
         if header.base_offset > from
             && let Ok(next) = self.framed(at + header.total_len() as u64)?
             && (from..header.next_offset()).contains(&next.base_offset)
@@ -163,9 +164,10 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(Ok(header))
     }
 
-    /// The damaged part that begins at the end of the scanned part. The length fields in it must
-    /// lead to a readable batch, or to a position whose offset is known; otherwise returns None.
-    /// Returns None, too, if the part contains several valid batches: they belong to another file.
+    /// Returns the damaged part that begins at the end of the scanned part. To find its end,
+    /// follows the length fields in it, which must lead to a readable batch, or to a position whose
+    /// offset is known; otherwise returns None. Also returns None if the part contains several
+    /// valid batches: they belong to another file.
     fn damaged_part(
         &mut self,
         segment: &Segment,
@@ -219,8 +221,8 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(if is_cut { Err("the file ends within a batch") } else { Ok(header) })
     }
 
-    /// The reason why the batch at a position is invalid, if its offsets must be `from` or higher;
-    /// None if it is valid.
+    /// The reason why the batch at the position `at` is invalid; None if it is valid. Its offsets
+    /// must be `from` or higher.
     fn wrong(
         &mut self,
         segment: &Segment,

@@ -1,7 +1,8 @@
 //! Scrubbing: reads a segment again while it is being served, and finds unreadable batches.
 //!
-//! The sparse index, which is in memory, has the positions of some batches. A damaged length field
-//! therefore costs the batches up to the next index entry; any other damage costs one batch.
+//! Usually damage makes only one batch unreadable. If a length field is damaged, the start of the
+//! next batch is unknown, and the batches up to the next entry of the sparse index are lost, too.
+//! This index is in memory, and has the positions of some batches.
 
 use super::PartitionLog;
 use super::damaged_part::{DamagedPart, Suspect};
@@ -25,7 +26,7 @@ pub struct Scrub {
     file: u64,
     /// The end of the scrub: the start of a batch, or the end of the written bytes.
     end: Boundary,
-    /// The position of the next batch, and the lowest offset that it may have.
+    /// The position of the next batch. `from` is the lowest offset that this batch may have.
     at: u64,
     from: i64,
     /// The batch at `at`, while its checksum is being computed.
@@ -52,8 +53,8 @@ struct Bad {
     what: &'static str,
 }
 
-/// A batch before which offsets are missing. Checksums do not cover base offsets: if the next batch
-/// has the missing offsets, this batch is the damaged one.
+/// A batch before which offsets are missing. If the next batch has the missing offsets, this batch
+/// is the damaged one: checksums do not cover base offsets.
 #[derive(Debug)]
 struct Gap {
     at: u64,
@@ -113,8 +114,8 @@ impl PartitionLog {
         Some(len)
     }
 
-    /// Takes the bytes that were read, and adds to the segment the damaged parts that end in them.
-    /// Returns the added parts. A part that overlaps one found by another scrub is not added.
+    /// Takes the bytes that were read. If damaged parts end in these bytes, adds the parts to the
+    /// segment and returns them, except parts that overlap one that another scrub has found.
     pub fn scrubbed(&mut self, scrub: &mut Scrub, data: &[u8]) -> Vec<DamagedPart> {
         let mut found = Vec::new();
         let Some(segment) = self.segment_at(scrub.segment, scrub.file) else { return found };
@@ -277,8 +278,9 @@ impl Scrub {
         (self.at, self.from) = (at + header.total_len() as u64, header.next_offset());
     }
 
-    /// Handles an unreadable batch: the scrub continues where the batch's length leads, or at the
-    /// next position that is known to be a batch's start.
+    /// Handles an unreadable batch. The scrub continues after as many bytes as the batch's header
+    /// says, if this is not beyond the next boundary ([`Scrub::boundary_after`]); otherwise it
+    /// continues at this boundary.
     fn refuse(&mut self, segment: &Segment, header: Option<&BatchHeader>, what: &'static str) {
         let (start, from) = (self.at, self.from);
         self.bad.get_or_insert(Bad { start, from, what });
@@ -288,8 +290,8 @@ impl Scrub {
         self.at = end.filter(|end| *end <= known).unwrap_or(known);
     }
 
-    /// Marks the last batch as damaged if the batch after it has the offsets that were missing
-    /// before the last batch.
+    /// Called for each batch. If offsets were missing before the batch that precedes it, and this
+    /// batch has them, marks the preceding one as damaged.
     fn doubt_gap(&mut self, next: &BatchHeader) {
         let Some(Gap { at: start, from }) = self.gap.take() else { return };
         if (from..self.from).contains(&next.base_offset) {
@@ -298,8 +300,8 @@ impl Scrub {
         }
     }
 
-    /// Skips a part already known to be damaged. Another scrub may have found it in the middle of
-    /// the current batch.
+    /// Skips a part that is already known to be damaged. Another scrub may have found it; it may
+    /// even begin in the middle of the batch whose checksum is being computed.
     fn pass_known(&mut self, segment: &Segment, found: &mut Vec<DamagedPart>) {
         let Some(part) = segment.damage_of(self.read_from()) else { return };
         let (position, offset) = (part.bytes.start, part.offsets.start);
@@ -308,7 +310,8 @@ impl Scrub {
         self.close_bad(Boundary { position, offset }, found);
     }
 
-    /// Completes a damaged part at `end`: the start of a readable batch, or the end of the scrub.
+    /// If unreadable bytes were found, makes them a damaged part that ends at `end`. This is the
+    /// start of a readable batch or of a known damaged part, or the end of the scrub.
     fn close_bad(&mut self, end: Boundary, found: &mut Vec<DamagedPart>) {
         let Some(Bad { start, from, what }) = self.bad.take() else { return };
         let (bytes, offsets) = (start..end.position, from..end.offset);
@@ -317,7 +320,8 @@ impl Scrub {
         }
     }
 
-    /// The next known start of a batch after a position, at most the end of the scrub.
+    /// The first position after `position` at which a batch or a damaged part is known to begin;
+    /// the end of the scrub if there is none before it.
     fn boundary_after(&self, segment: &Segment, position: u64) -> Boundary {
         let known = segment.boundary_after(position);
         known.filter(|known| known.position < self.end.position).unwrap_or(self.end)

@@ -1,5 +1,5 @@
-//! Searches for a record by timestamp in small reads: batch headers, then the first bytes of
-//! records.
+//! Searches for a record by its timestamp. The search reads only small pieces: batch headers, and
+//! the first bytes of records.
 
 use super::PartitionLog;
 use super::damaged_part::Suspect;
@@ -21,7 +21,8 @@ pub struct TimestampSearch {
     /// The base offset and the file number of the segment that is being read; None before the first
     /// read.
     segment: Option<(i64, u64)>,
-    /// The position of the next batch or, within the batch `inside`, of the next record.
+    /// The position of the next batch. If `inside` is set, that of the next record within this
+    /// batch.
     position: u64,
     inside: Option<Inside>,
 }
@@ -64,8 +65,8 @@ impl PartitionLog {
         TimestampSearch { target, from_offset, segment: None, position: 0, inside: None }
     }
 
-    /// Plans the next read of a search and pushes it onto `ops`, with the caller's `token`. Returns
-    /// false, without a read, if no such record exists.
+    /// Plans the next read of a search and pushes it onto `ops`, with the caller's `token`. If no
+    /// record can be the wanted one, returns false and requests no read.
     pub fn search_read(
         &self,
         search: &mut TimestampSearch,
@@ -85,13 +86,13 @@ impl PartitionLog {
         true
     }
 
-    /// The segment in which the search continues: the current one, or the next that may contain the
-    /// record.
+    /// The segment in which the search continues: the current one or, after its end, the next one
+    /// that may contain the record.
     fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
         loop {
             let reading = search.segment.and_then(|(base_offset, file)| {
-                // If the segment was compacted in the meantime, the search restarts after the last
-                // batch it has seen.
+                // None if the segment was compacted in the meantime. The search then enters a
+                // segment again, at the offset after the last batch that it has seen.
                 self.segment_at(base_offset, file)
             });
             if let Some(segment) = reading {
@@ -127,8 +128,8 @@ impl TimestampSearch {
     }
 
     /// Searches for the record in the bytes that were read. A compressed batch is not decompressed:
-    /// the result is its first record. A consumer may thus see earlier records, too, but misses
-    /// none.
+    /// if the record may be in it, the result is the batch's first record. So a consumer that
+    /// starts there may get records that are too early, but it misses none.
     ///
     /// # Errors
     /// The bytes are not those that were written: CORRUPT_MESSAGE.
@@ -157,7 +158,8 @@ impl TimestampSearch {
         self.inside = None;
     }
 
-    /// Skips a damaged part, even one found after the header of its first batch was read.
+    /// Skips a damaged part. It may have been found after the search has read the header of its
+    /// first batch.
     fn pass_damage(&mut self, segment: &Segment) {
         let behind = segment.behind_damage(self.position);
         if behind > self.position {

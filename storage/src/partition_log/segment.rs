@@ -5,7 +5,8 @@ use crate::limits::PARTITION_INDEX_SPAN_BYTES;
 use muster_codec::record_batch::{BatchHeader, NO_TIMESTAMP};
 use std::ops::Range;
 
-/// An index entry for some 4 KiB of the segment: it describes the first batch that begins there.
+/// An entry of the index. It covers some 4 KiB of the segment, and describes the first batch that
+/// begins in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct IndexEntry {
     /// The base offset of the batch, relative to that of the segment.
@@ -16,7 +17,8 @@ struct IndexEntry {
     max_timestamp: i64,
 }
 
-/// A position at which a batch is known to begin, and the first offset at or after it.
+/// A position at which a batch or a damaged part begins, or at which the written bytes end.
+/// `offset` is the first offset at or after this position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boundary {
     pub(super) position: u64,
@@ -36,13 +38,14 @@ pub(super) struct Segment {
     pub(super) written: u64,
     /// The largest timestamp of the written bytes; -1 if there is none.
     pub(super) max_timestamp: i64,
-    /// The largest timestamp of the first batch. The age for `segment.ms` counts from it.
+    /// The largest timestamp of the first batch. `segment.ms` counts from this time.
     first_timestamp: i64,
-    /// The creation time of the segment, which replaces `first_timestamp` if the batch has no
-    /// timestamp.
+    /// The time at which the segment was created. If the first batch has no timestamp, this time is
+    /// used instead.
     created_at: i64,
     index: Vec<IndexEntry>,
-    /// The damaged parts, in order. They are never adjacent, and an index entry begins after each.
+    /// The damaged parts, in order. No part begins where another one ends: after a part come
+    /// readable bytes, and an index entry begins with them.
     damaged: Vec<DamagedPart>,
 }
 
@@ -98,8 +101,7 @@ impl Segment {
     }
 
     /// Adds a part that was found damaged while the segment is served. Returns false, and adds
-    /// nothing, if some of it was known already. Adjacent parts are merged, so that a reader which
-    /// has skipped a part always finds readable bytes.
+    /// nothing, if some of it was known already. Adjacent parts are merged.
     pub(super) fn add_damaged(&mut self, mut part: DamagedPart) -> bool {
         let (start, end) = (part.bytes.start, part.bytes.end);
         assert!(start < end && end <= self.size && !part.offsets.is_empty());
@@ -148,7 +150,7 @@ impl Segment {
         self.damage_of(position).map_or(position, |it| it.bytes.end)
     }
 
-    /// The end of the bytes that are readable and written, from a position on.
+    /// The end of the bytes that can be read from `position` on: they are written, and not damaged.
     pub(super) fn readable_end(&self, position: u64) -> u64 {
         let part = self.next_damage(position);
         part.map_or(self.written, |it| it.bytes.start.max(position).min(self.written))
@@ -167,8 +169,8 @@ impl Segment {
         self.max_timestamp = self.max_timestamp.max(max_timestamp);
     }
 
-    /// The age of the segment in ms (`LogSegment.timeWaitedForRoll`): at `timestamp`, or at `now`
-    /// if its records have no timestamps.
+    /// The age of the segment in ms (`LogSegment.timeWaitedForRoll`). If its first batch has a
+    /// timestamp, the age at `timestamp`; if not, the age at `now`.
     pub(super) fn age(&self, timestamp: i64, now: i64) -> i64 {
         if self.first_timestamp >= 0 {
             timestamp.saturating_sub(self.first_timestamp)
@@ -204,9 +206,8 @@ impl Segment {
         self.chunk(after.saturating_sub(1))
     }
 
-    /// The written bytes of the index entry that covers the first batch with a timestamp of
-    /// `target` or later. If the entry that covers `offset` comes later, returns the bytes of that
-    /// entry instead.
+    /// The written bytes of an index entry: that of the first batch with a timestamp of `target` or
+    /// later, or that which covers `offset`, whichever comes later in the segment.
     pub(super) fn chunk_of_timestamp(&self, target: i64, offset: i64) -> Range<u64> {
         let chunk = self.chunk(self.index.partition_point(|entry| entry.max_timestamp < target));
         let at_offset = self.chunk_of_offset(offset);
@@ -242,7 +243,8 @@ impl Segment {
         Boundary { position: u64::from(entry.position), offset }
     }
 
-    /// The offset of the first index entry at or after a position.
+    /// The offset of the first index entry at or after a position; the end offset of the segment if
+    /// there is none.
     pub(super) fn offset_from(&self, position: u64) -> i64 {
         let after = self.index.partition_point(|entry| u64::from(entry.position) < position);
         let offset = |entry: &IndexEntry| self.base_offset + i64::from(entry.relative_offset);

@@ -23,7 +23,7 @@ pub struct PartitionFile {
 }
 
 impl PartitionLog {
-    /// The file of the first segment with records whose base offset is at least `base_offset`.
+    /// The file of the first non-empty segment whose base offset is at least `base_offset`.
     pub fn file_from(&self, base_offset: i64, files: &OpenFiles) -> Option<PartitionFile> {
         let at = self.segments.partition_point(|segment| segment.base_offset < base_offset);
         let segment = self.segments[at..].iter().find(|segment| segment.written > 0)?;

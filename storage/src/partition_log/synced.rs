@@ -12,14 +12,13 @@ use std::collections::VecDeque;
 pub(super) struct Synced {
     /// Closed segments (base offsets) whose sync was not requested yet.
     waiting: VecDeque<i64>,
-    /// Closed segments whose sync was requested: the end of each, and whether its sync is
-    /// completed. A segment whose sync is completed stays in the list until the syncs of all older
-    /// segments are completed, too.
+    /// Closed segments whose sync was requested. For each segment: its end, and whether its sync is
+    /// completed. A segment stays here until the syncs of all older segments are completed, too.
     requested: VecDeque<(LogEnd, bool)>,
-    /// The end of the known durable part of the log; None if nothing is known.
+    /// The log is known to be durable up to this end. None if no part is known to be durable.
     known: Option<LogEnd>,
-    /// The end of the part of the active segment that is synced. Used while an older segment is not
-    /// synced yet.
+    /// The active segment is synced up to this end, but an older segment is not synced yet. So
+    /// `known` cannot advance to this end.
     ahead: Option<LogEnd>,
     whole_from: i64,
 }
@@ -55,16 +54,16 @@ impl Synced {
         self.requested.push_back((end, false));
     }
 
-    /// Notes that a requested sync is completed: the sync of the first segment for which `is_it`
-    /// holds.
+    /// Notes that a requested sync is completed. Its segment is the first one that satisfies
+    /// `is_it` and whose sync is not completed.
     pub(super) fn done(&mut self, is_it: impl Fn(i64) -> bool) {
         let found = self.requested.iter_mut().find(|(end, is_done)| !is_done && is_it(end.segment));
         if let Some((_, is_done)) = found {
             *is_done = true;
         }
         while let Some((end, _)) = self.requested.pop_front_if(|(_, is_done)| *is_done) {
-            // The end is expressed as the start of the next segment, because compaction may rewrite
-            // this segment.
+            // The end of this segment is written as the start of the next segment: compaction may
+            // rewrite this segment, and then its length changes.
             self.reached(LogEnd { segment: end.offset, bytes: 0, ..end });
         }
         self.active_done(self.ahead);

@@ -1,12 +1,12 @@
 //! An in-memory disk for tests. It keeps the content of all files, and the content that would
 //! survive a power loss. It performs operations immediately and returns their completions.
 //!
-//! The tests of logs, snapshots and partitions use it. Other test disks are separate. The
-//! simulator's disk (`server/simulator/src/disk`) has operations that take time, end in any order
-//! and fail, and models all states in which a crash may leave the files: more than a story needs.
-//! The disks of the fuzz targets and of the in-memory server keep only the written parts of files
-//! ([`SparseFile`]), because fuzz input may write at any offset and logs are long. The end-to-end
-//! tests use a block device below a real file system.
+//! The tests of logs, snapshots and partitions use it. Other tests have other disks:
+//! - The simulator's disk (`server/simulator/src/disk`) has operations that take time, end in any
+//!   order and fail. It models all states in which a crash may leave the files.
+//! - The fuzz targets and the in-memory server keep only the written parts of files
+//!   ([`SparseFile`]), because fuzz input may write at any offset and logs are long.
+//! - The end-to-end tests use a block device below a real file system.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// The disk. Opening, renaming and removing are durable immediately, as the contract of file
-/// operations demands.
+/// The disk. When it opens, renames or removes a file, this is durable immediately. (The contract
+/// of [`FileOp`] does not demand that for removals.)
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     pub live: Files,
@@ -133,7 +133,8 @@ impl Disk {
         token.map(|token| FileDone::Renamed { token })
     }
 
-    /// Performs only the blocks of a write that `keeps` selects, as a power loss may.
+    /// Performs a write as a power loss may leave it: only the blocks that `keeps` selects are
+    /// written.
     pub fn tear(&mut self, op: &FileOp, block_bytes: usize, keeps: impl Fn(usize) -> bool) {
         let FileOp::Write { file, offset, data, .. } = op else { return };
         let path = self.open[file].0.clone();
@@ -151,7 +152,7 @@ impl Disk {
         self.open.clear();
     }
 
-    /// Simulates the end of the process: its writes are kept.
+    /// Simulates the end of the process without a power loss: all its writes are kept.
     pub fn close_all(&mut self) {
         self.open.clear();
     }
@@ -165,8 +166,8 @@ impl Disk {
         }
     }
 
-    /// Moves a directory away. Its open files stay open. Opening a file at the old place creates
-    /// nothing, unless the mode creates the directory.
+    /// Moves a directory away. Its open files stay open. From now on, opening a missing file at the
+    /// old path creates it only if the mode creates the directory, too.
     pub fn move_away(&mut self, from: &Path, to: &Path) {
         self.taken.remove(to);
         self.taken.insert(from.to_owned());

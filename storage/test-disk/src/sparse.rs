@@ -25,8 +25,8 @@ impl SparseFile {
         let end = offset + data.len() as u64;
         assert!(end <= FILE_BYTES_MAX, "a write at {offset}");
         self.len = self.len.max(end);
-        // These are zeros, not a block: the blocks of a shard's log begin with a word that is not
-        // zero.
+        // Data that begins with eight zero bytes consists of zeros, because each block of a shard's
+        // log begins with a nonzero word.
         let is_durable = !mode.is_cached();
         if is_durable && data[..8] == [0; 8] {
             return self.pieces.retain(|at, _| !(offset..end).contains(at));

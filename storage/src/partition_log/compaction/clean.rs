@@ -18,8 +18,8 @@ pub(super) enum Left {
     Whole,
     /// The buffer contains the rewritten batch.
     Changed,
-    /// No record is left. The buffer contains the header, which is kept for the last sequence
-    /// number of its producer.
+    /// No record is left. The buffer contains only the batch's header. It is kept, because it has
+    /// the last sequence number of its producer.
     Empty,
     Nothing,
 }
@@ -33,7 +33,7 @@ pub(super) struct Decoded<'a> {
 /// Decides what remains of each batch. Batches come in order, from the beginning of the log.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
-    /// The producers that have had a transactional batch since their last marker.
+    /// The producers with a transactional batch since their last marker.
     observed: BTreeSet<i64>,
     /// Buffers for the kept records and for decompressed records.
     kept: Vec<u8>,
@@ -49,8 +49,8 @@ struct Kept {
 }
 
 impl Cleaner {
-    /// Decides what remains of a batch. Records from `noted_to` on are kept, unless their
-    /// transaction was aborted. `out` is overwritten.
+    /// Decides what remains of a batch, and writes it to `out`, whose content is overwritten. All
+    /// records from the offset `noted_to` on remain, except those of aborted transactions.
     ///
     /// # Errors
     /// The batch cannot be read. This cannot happen if it was read before.
@@ -100,13 +100,15 @@ impl Cleaner {
         Ok(Left::Changed)
     }
 
-    /// The decompressed size of the last batch.
+    /// How long the records of the last batch are after decompression; 0 if they are not
+    /// compressed. (If the batch got a delete horizon when it was rewritten, only the kept records
+    /// count.)
     pub(super) fn decompressed_bytes(&self) -> usize {
         self.decompressed.len()
     }
 
-    /// Handles a batch without remaining records: its empty form is kept if it is the last batch of
-    /// a known producer.
+    /// Handles a batch of which no record remains. If it is the last batch of a known producer, it
+    /// is kept without records.
     fn empty(&self, batch: &Batch<'_>, rules: &CompactionRules, out: &mut Vec<u8>) -> Left {
         let header = &batch.header;
         let is_last = match rules.producers.get(&header.producer_id) {

@@ -21,7 +21,7 @@ pub(super) struct Input {
     /// Bytes that were read; `read_to` is the file position after them.
     buffer: Vec<u8>,
     read_to: u64,
-    /// The index in the buffer of the next batch.
+    /// The index in `buffer` at which the next batch begins.
     at: usize,
 }
 

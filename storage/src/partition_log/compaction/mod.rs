@@ -27,8 +27,8 @@ use pass::{Pass, Source, Work};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The suffix of a completed compacted segment. It replaces all segments that begin in its range of
-/// offsets.
+/// The suffix of a compacted segment that is complete. It replaces all segments that begin in the
+/// range of its offsets.
 const SWAP_SUFFIX: &str = ".swap";
 
 /// The suffix of a segment that was replaced while a part of it was being sent.
@@ -45,8 +45,8 @@ pub struct Cleanable {
     segments: usize,
 }
 
-/// The last batch of a known producer. Compaction keeps this batch, at least in its empty form,
-/// because it has the producer's last sequence number.
+/// The last batch of a known producer. Compaction keeps this batch because it has the producer's
+/// last sequence number. If none of its records remain, its header is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastOfProducer {
     /// The last offset of a data batch.
@@ -58,7 +58,7 @@ pub enum LastOfProducer {
 /// The inputs that a pass needs besides the log.
 #[derive(Debug, Clone, Default)]
 pub struct CompactionRules {
-    /// A number unknown to clients, which keys the hashes of record keys.
+    /// A number unknown to clients, with which record keys are hashed.
     pub secret: u64,
     /// The memory for the table of the newest records, in bytes.
     pub map_bytes: usize,
@@ -78,9 +78,9 @@ pub struct CompactionRules {
 pub enum Slice {
     /// The pass has more work to do.
     Pause,
-    /// The caller has to wait for a file operation, and pass its completion to
-    /// [`Compaction::done`]. The operation reads or writes this many bytes; 0 for a sync or a
-    /// rename.
+    /// The slice has requested a file operation. The caller has to wait for it, and pass its
+    /// completion to [`Compaction::done`]. `bytes` is how many bytes it reads or writes; 0 for a
+    /// sync or a rename.
     Wait {
         bytes: usize,
     },
@@ -91,17 +91,17 @@ pub enum Slice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionEnd {
     Done(Compacted),
-    /// Retention or DeleteRecords removed segments of the pass.
+    /// While the pass ran, retention or DeleteRecords removed segments that it would have replaced.
     Overtaken,
     /// The disk is full. Segments that were already replaced stay replaced.
     NoSpace,
-    /// The directory, or a new segment, is gone. The new segment has not replaced any other, so
-    /// nothing is lost.
+    /// The directory is missing, or the file of a new segment. This segment had not replaced any
+    /// other yet, so nothing is lost.
     Gone {
         reason: String,
     },
-    /// The directory, or a new segment, is gone after the segments that the new one replaces were
-    /// removed. The log may lack the contents of the new segment.
+    /// The directory is missing, or the file of a new segment. The segments that it replaces were
+    /// already removed, so the log may lack the contents of the new segment.
     Lost {
         reason: String,
     },
@@ -146,8 +146,9 @@ enum Rename {
     ToSegment,
 }
 
-/// Finds completed compacted segments that have not been renamed yet, as base offset and name. Each
-/// replaces all segments from its base offset to its end.
+/// Finds compacted segments that are complete, but do not have their final names yet. Returns their
+/// base offsets and present names. Each of them replaces all segments from its base offset to its
+/// end.
 pub(super) fn swap_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
     let numbered = |name: String| {
         let number = segment_name::number_of(name.strip_suffix(SWAP_SUFFIX)?)?;
@@ -156,8 +157,8 @@ pub(super) fn swap_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, S
     names.into_iter().filter_map(numbered).collect()
 }
 
-/// Whether a file was left by a compaction that the end of the process interrupted. Such a file is
-/// not needed.
+/// Whether the file was left by a compaction that did not complete because the process ended. The
+/// file is not needed.
 pub fn is_left_by_compaction(name: &str) -> bool {
     let replaced = name.strip_suffix(REPLACED_SUFFIX).and_then(|rest| rest.rsplit_once('.'));
     name == ASIDE_FILE_NAME
@@ -170,15 +171,16 @@ fn swap_name(base_offset: i64) -> String {
 }
 
 impl Compaction {
-    /// The offsets of markers that were removed from the log since the last call. Fetch answers
-    /// must no longer list their transactions as aborted: a consumer skips the records of a listed
-    /// producer up to the marker, which it would not find any more.
+    /// The offsets of the markers that compaction has removed from the log since the last call.
+    /// Fetch answers must no longer list the transactions of these markers as aborted: for a listed
+    /// transaction, a consumer skips all records of the producer until it finds the marker, which
+    /// it would never find.
     pub fn take_dropped_markers(&mut self) -> Vec<i64> {
         std::mem::take(&mut self.dropped_markers)
     }
 
-    /// The number of bytes by which the last slice exceeded its limit. The next slice has to wait
-    /// accordingly.
+    /// How many bytes more than allowed the last slice has handled. The next slice has to wait
+    /// longer for that.
     pub fn overrun(&self) -> usize {
         self.pass.overrun()
     }
@@ -251,8 +253,8 @@ impl PartitionLog {
         Compaction { pass, rename: Rename::None, failed: None, dropped_markers: Vec::new() }
     }
 
-    /// Runs one slice of a pass. If the slice requests a file operation, it has the caller's
-    /// `token`. Do not call this after the end of the pass.
+    /// Runs one slice of a pass. If the slice requests a file operation, `token` is that of the
+    /// operation. Do not call this after the end of the pass.
     pub fn compact(
         &mut self,
         compaction: &mut Compaction,
@@ -289,7 +291,7 @@ impl PartitionLog {
                 Slice::Wait { bytes: len as usize }
             }
             Work::Write { offset, data } => {
-                // Earlier bytes are not written again, so the file must not be created again.
+                // A new file would lack the bytes that were written before.
                 let creates = if offset == 0 {
                     self.remove_aside(files, ops);
                     Creates::File
@@ -334,9 +336,9 @@ impl PartitionLog {
         Slice::End(end)
     }
 
-    /// Replaces segments by the new one, whose file has its swap name. If one of the replaced
-    /// segments was removed in the meantime, the file was removed with it: then nothing is
-    /// replaced, and the pass ends.
+    /// Replaces segments by the new segment, whose file has the suffix `.swap` now. If one of the
+    /// replaced segments was removed in the meantime, the new file was removed with it: then
+    /// nothing is replaced, and the pass ends.
     fn replace(
         &mut self,
         compaction: &mut Compaction,
@@ -366,9 +368,9 @@ impl PartitionLog {
         Slice::Wait { bytes: 0 }
     }
 
-    /// Removes the `.swap` file that would replace, at the next startup, a segment that is about to
-    /// be dropped. This must precede the removal of the segment: after a kill in between, the
-    /// segment's records still exist, and are dropped again.
+    /// Removes the `.swap` file that would replace the segment `segment` at the next startup.
+    /// Called before this segment is dropped, and the order matters: if the process is killed after
+    /// this removal, the segment still has its records, and is dropped again.
     pub(super) fn drop_swap_of(&mut self, segment: i64, ops: &mut Vec<FileOp>) {
         if let Some(swap) = self.swap.take_if(|replaced| replaced.contains(&segment)) {
             ops.push(FileOp::RemoveFile { path: self.place.dir.join(swap_name(swap.start)) });

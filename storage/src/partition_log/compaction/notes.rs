@@ -29,8 +29,8 @@ impl Notes {
         }
     }
 
-    /// Notes the records of a batch, from offset `from` on. Returns the amount of work, in records.
-    /// A batch with unreadable records counts as a batch without keys.
+    /// Notes the records of a batch that have offset `from` or a later one. Returns how much work
+    /// that was, as a number of records. If the records cannot be read, their keys are not noted.
     pub(super) fn batch(
         &mut self,
         batch: &Batch<'_>,

@@ -12,9 +12,9 @@ use muster_codec::wire::Result;
 pub(super) struct Output {
     segment: Segment,
     max_timestamp: i64,
-    /// The header of the last batch read, if none of its records were kept. The segment must end
-    /// with this batch, without records: otherwise offsets would be missing between this segment
-    /// and the next.
+    /// The header of the last batch that was read, if none of its records were kept. Unless another
+    /// batch follows in this segment, the segment must end with this batch, without records.
+    /// Otherwise there would be a gap in the offsets between this segment and the next.
     tail: Option<BatchHeader>,
     /// Bytes that are not yet part of a write.
     pending: Outbox,
@@ -70,7 +70,7 @@ impl Output {
         self.is_changed = true;
     }
 
-    /// Completes the segment. If the last batch read was left out, appends this batch without
+    /// Completes the segment. If the last batch that was read is missing, appends it without
     /// records.
     ///
     /// # Errors
@@ -84,8 +84,8 @@ impl Output {
         self.push(&batch)
     }
 
-    /// Returns the next write: its position and its bytes, which are whole blocks. None if less
-    /// than a whole write is pending, or, with `all`, if nothing is pending.
+    /// Returns the next write: its position and its bytes, which are whole blocks. None if too few
+    /// bytes are pending for a write of full length. With `all`, also returns a shorter write.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u64, Vec<u8>)> {
         let whole = COMPACTION_IO_BYTES as usize;
         let pending = self.pending.len();

@@ -24,7 +24,7 @@ pub(super) struct Source {
 /// The next step of the pass, for the caller to perform.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// No step: the slice is used up.
+    /// No step: the slice has ended.
     Pause,
     Read {
         source: Source,
@@ -69,8 +69,8 @@ struct Slice {
 pub(super) struct Pass {
     rules: CompactionRules,
     sources: Vec<Source>,
-    /// The records below `dirty_from` were noted by earlier passes; the records from `noted_to` on
-    /// were noted by no pass.
+    /// Earlier passes have noted the records below the offset `dirty_from`. This pass notes those
+    /// below `noted_to`.
     dirty_from: i64,
     noted_to: i64,
     notes: Notes,
@@ -123,8 +123,8 @@ impl Pass {
         &self.sources
     }
 
-    /// The offset below which the pass has noted all records, so that the next pass need not note
-    /// them. Valid once the pass has ended.
+    /// The pass has noted all records below this offset, so the next pass need not note them. Call
+    /// this only when the pass has ended.
     pub(super) fn noted_to(&self) -> i64 {
         self.noted_to
     }
@@ -163,7 +163,8 @@ impl Pass {
         }
     }
 
-    /// The number of bytes by which the last slice exceeded its limit; batches are not split.
+    /// How many bytes more than allowed the last slice has handled: it does not stop within a
+    /// batch.
     pub(super) fn overrun(&self) -> usize {
         self.overrun
     }
@@ -191,8 +192,9 @@ impl Pass {
             self.buffer.clear();
             match self.notes.batch(&batch, self.dirty_from, &mut self.buffer) {
                 Ok(cost) => slice.pay(cost, batch.bytes.len().max(self.buffer.len())),
-                // If even the first batch exceeds the table, it counts as noted, so that the next
-                // pass makes progress. Older records of the keys that did not fit are then kept.
+                // The table is full. If this was the first batch to be noted, it counts as noted,
+                // because otherwise the next pass would not come further. Older records of the keys
+                // without a place in the table are kept.
                 Err(Full) => {
                     if self.noted_to == self.dirty_from {
                         self.noted_to = header.next_offset();
@@ -206,7 +208,7 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Ends the noting. The sources with noted keys, and the sources before them, are rewritten.
+    /// Ends the noting of keys. The sources up to the last one with noted keys are now rewritten.
     fn end_map(&mut self) {
         let noted_to = self.noted_to;
         self.sources.retain(|source| source.base_offset < noted_to);
@@ -275,8 +277,8 @@ impl Pass {
         Ok(None)
     }
 
-    /// Continues with the next source in the same new segment, unless the segment would become too
-    /// long.
+    /// Continues with the next source. Its batches go to the same new segment, unless this would
+    /// become too long.
     fn source_ended(&mut self) -> Result<()> {
         let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         let is_near =
