@@ -1,5 +1,5 @@
-//! A power loss before and after every file operation of a log that is being compacted, with any
-//! part of a write on disk: replay must produce the state of the full log.
+//! A log that is being compacted loses power before and after every file operation, and with only
+//! some blocks of a write on disk. Replay must always produce the state of the uncompacted log.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,8 @@ struct World {
     states: Vec<State>,
     checks: usize,
     rounds: u32,
-    /// Every n-th rename finds no file; with 0 every rename finds its file.
+    /// Every n-th rename finds no file, where n is this number. If it is 0, every rename finds its
+    /// file.
     loses_every: usize,
     renames: usize,
 }
@@ -48,8 +49,8 @@ impl World {
         }
     }
 
-    /// Appends an operation of one or two records: few keys, many sizes, every fifth record a
-    /// tombstone.
+    /// Appends an operation of one or two records. There are few keys and many sizes, and every
+    /// fifth record is a tombstone.
     fn append(&mut self) {
         self.rounds += 1;
         let round = self.rounds as usize;
@@ -175,7 +176,8 @@ impl World {
             return;
         };
         let blocks = data.len() / BLOCK;
-        // Torn writes of zeros to unused space hardly matter, so only one is checked.
+        // A torn write of zeros to unused space hardly matters, so only one way of tearing is
+        // checked.
         let is_zero = data.iter().all(|byte| *byte == 0);
         let cuts = [0, 1, blocks / 2, blocks];
         for cut in &cuts[..if is_zero { 1 } else { cuts.len() }] {
@@ -196,7 +198,7 @@ impl World {
         assert!((progress.flushed()..=progress.accepted()).contains(&position), "{position}");
         let expected = &self.states[position as usize];
         assert!(State::of(&replayed) == *expected, "another state at {position}");
-        // Only after some crashes, because this takes long.
+        // The continuation is checked only after some crashes, because the check takes long.
         if self.checks.is_multiple_of(23) {
             self.check_continuation(disk, recovered, expected.clone());
         }
@@ -262,7 +264,8 @@ fn a_rewrite_survives_a_crash_at_every_operation() {
         let ends = |world: &World| (-1..3).map(|at| world.log.log_end_offset(part(at))).collect();
         let before: Vec<i64> = ends(&world);
         let position = world.rewrite();
-        // The old segments must be gone, even if compaction had changed them since.
+        // The old segments must have been replaced, even those that compaction has rewritten
+        // meanwhile.
         let first = |disk: &Disk| disk.live.first_key_value().unwrap().1.clone();
         assert!(first(&world.disk) != first(&old), "the first segment is another one");
         let kept = format!("{KEPT_IN}/00000000000000000001.log");
@@ -280,7 +283,7 @@ fn a_log_that_is_compacted_all_the_time_without_tombstones_survives_a_crash_at_e
     crash_at_every_operation(rules, 160);
 }
 
-/// New segments are gone when they are to get their names, and spare files when they are reused.
+/// The files of new segments, and those kept for reuse, are missing when they are to be renamed.
 #[test]
 fn a_log_whose_files_are_gone_when_they_are_renamed_survives_a_crash_at_every_operation() {
     let rules = compacting_config().compaction.unwrap();

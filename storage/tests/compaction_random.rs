@@ -1,5 +1,5 @@
-//! Random histories: the compacted log and the full log must replay to the same state, and the
-//! segment index of a snapshot may only be used while it is valid.
+//! Random histories. The compacted log and the full log must replay to the same state, and recovery
+//! must use the segment index of a snapshot only while it is valid.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
 enum Operation {
-    /// One operation, with its records as key and length of the value. No length means a tombstone.
+    /// One operation. Each of its records is a key and the length of a value, or None for a
+    /// tombstone.
     Append { partition: i32, records: Vec<(u8, Option<usize>)> },
     /// One operation in a producer's transaction.
     Transact { partition: i32, producer: i64, records: Vec<(u8, usize)> },
@@ -35,7 +36,7 @@ enum Operation {
     Compact,
     /// Writes the segment index for a snapshot.
     Know,
-    /// The process ends after a flush, at any point of a compaction.
+    /// The process ends when all blocks are flushed. Compaction may be at any point.
     Crash { block_bytes: u32 },
 }
 
@@ -68,7 +69,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The bytes of a key. For share state: the snapshots of three share partitions, and their updates.
+/// The bytes of a key. In a partition of share state, it is the key of a snapshot or an update of
+/// one of three share partitions.
 fn key_of(partition: i32, key: u8) -> Vec<u8> {
     if partition < SHARE_STATE {
         return vec![key; 5];
@@ -87,7 +89,7 @@ struct Twins {
     now: i64,
     /// The segment index of the last snapshot.
     known: Vec<u8>,
-    /// The state at the end of a block, and its position.
+    /// The last snapshot: a state, and the position of the last operation that it contains.
     snapshot: (State, u64),
 }
 
@@ -222,7 +224,7 @@ impl Twins {
         assert_eq!(found(&knowing), found(recovered));
     }
 
-    /// Checks that a fetch returns exactly the remaining batches.
+    /// Checks that fetches return exactly the batches that compaction has left.
     fn check_fetch(&mut self) {
         let (_, replayed) = recover(&self.disk, &self.config.dir).unwrap();
         for partition in (-1..3).chain(SHARE_STATE..SHARE_STATE + 2) {

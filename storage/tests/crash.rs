@@ -1,5 +1,5 @@
-//! A power loss at every write of a workload, with any part of this write on disk: all acknowledged
-//! operations must survive, and no operation may survive in part.
+//! A log loses power at every write of a workload, with only some blocks of the write on disk. All
+//! acknowledged operations must survive, and each other operation as a whole or not at all.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 const BLOCK: usize = 512;
 const OPERATIONS: u32 = 60;
 
-/// Appends operation `number`: one to three records of 4 to 1,200 bytes, in one of four partitions.
+/// Appends operation `number`: one to three records with values of 4 to 1,203 bytes, in one of four
+/// partitions.
 fn append(log: &mut ShardLog, number: u32) {
     let mut value = number.to_be_bytes().to_vec();
     value.resize(4 + (number as usize * 379) % 1_200, number as u8);
@@ -35,8 +36,8 @@ fn operations(replayed: &[Replayed]) -> BTreeMap<u32, usize> {
     found
 }
 
-/// The sets of blocks (of a write of `count` blocks) that reach the disk: all prefixes, all
-/// suffixes, and all sets that lack exactly one block. For a long write only some of these sets.
+/// For a write of `count` blocks: sets of blocks that may reach the disk. These are all prefixes,
+/// all suffixes, and all sets that lack exactly one block. If the write is long, only some of them.
 fn tears(count: usize) -> Vec<Vec<usize>> {
     let step = count.div_ceil(8);
     let cuts = || (0..=count).step_by(step);

@@ -32,8 +32,8 @@ fn bytes(world: &mut World, base_offset: i64) -> &mut Vec<u8> {
     world.disk.live.get_mut(&path).unwrap()
 }
 
-/// For each offset of the log, the base offset of the batch that a fetch gets; -1 if the fetch is
-/// refused. The batch must match its checksum.
+/// For each offset of the log, the base offset of the batch that a fetch from there returns, or -1
+/// if the fetch is refused. The returned batch must match its checksum.
 fn served(world: &mut World) -> Vec<i64> {
     let end = world.log.high_watermark();
     let fetched = |offset| {
@@ -80,8 +80,8 @@ fn repair(world: &mut World, point: RecoveryPoint) -> i64 {
     lost
 }
 
-/// A recovery point with which recovery accepts no torn end, but a segment whose length has
-/// changed.
+/// Changes a recovery point so that recovery accepts no torn end, but accepts a segment whose
+/// length has changed.
 fn accepted(point: RecoveryPoint) -> RecoveryPoint {
     let end = LogEnd { segment: i64::MAX, bytes: 0, ..point.end };
     RecoveryPoint { end, whole_from: i64::MAX, log_start: 0 }
@@ -189,7 +189,7 @@ fn batches_behind_a_damaged_one_are_kept_behind_the_recovery_point_too() {
     world.disk.live.get_mut(&path).unwrap()[1_500] ^= 1;
     world.reopen_from(Some(point)).unwrap();
     assert_eq!((world.log.log_end_offset(), world.log.damaged().count()), (40, 1));
-    // If the batch is the last one, a crash may have torn it.
+    // If a damaged batch is the last one, the damage may come from a crash during its write.
     let mut torn = World::new(small_config());
     torn.append(batch(&[0], 900));
     let point = torn.sync();

@@ -130,8 +130,8 @@ fn the_bytes_of_a_segment_do_not_change_unnoticed() {
     assert!(std::fs::read(path).unwrap() == golden(), "the format of segments has changed");
 }
 
-/// A complete compacted segment: a tombstone, a batch that lost a record, and a batch that lost
-/// all.
+/// A complete compacted segment: a tombstone, a batch that lost a record, and a batch that lost all
+/// records.
 fn golden_compacted() -> Vec<u8> {
     let mut disk = Disk::default();
     let config = compacting_config();

@@ -92,8 +92,8 @@ fn known_segments_are_not_read() {
     assert!(read_all.iter().any(|batch| batch.partition == 0));
 }
 
-/// The second pass drops the only record of a partition. In the header only the pass number
-/// changes.
+/// The second pass drops the only record of a partition. The segment's header then differs only in
+/// the number of the pass.
 #[test]
 fn a_segment_that_another_pass_wrote_is_read() {
     let mut story = Story::compacted();
@@ -107,8 +107,8 @@ fn a_segment_that_another_pass_wrote_is_read() {
     story.start(&known);
 }
 
-/// A segment takes no more blocks while the log has another block size. After a later restart it
-/// may take blocks again, which does not change its header.
+/// The last segment with blocks takes no more blocks while the log has another block size. After a
+/// later restart it may take blocks again, and its header does not show this.
 #[test]
 fn the_last_segment_with_blocks_is_always_read() {
     let mut story = Story::compacted();
@@ -121,8 +121,8 @@ fn the_last_segment_with_blocks_is_always_read() {
     story.start(&known);
 }
 
-/// A snapshot has all operations up to its position, so damage before it is skipped. A recovery
-/// without the snapshot reports the same damage.
+/// Damage before the position of a snapshot is skipped, because the snapshot has all operations up
+/// to there. If damage is skipped, a recovery without the snapshot must fail.
 #[test]
 fn damage_that_is_older_than_a_snapshot_is_skipped() {
     let mut story = Story::compacted();

@@ -12,7 +12,7 @@ use muster_storage::{FileOp, FileToken, PartitionLog, TopicConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// The name of the first complete new segment before it replaces others.
+/// The name that the first new segment has when it is complete, but has not replaced others yet.
 const SWAP: &str = "00000000000000000000.log.swap";
 
 #[test]
@@ -46,8 +46,9 @@ fn images(world: &World) -> [World; 2] {
     images
 }
 
-/// Retention drops the first segment, or all of them, before each slice of a pass in turn. The
-/// process ends before each operation that follows.
+/// Retention drops the first segment, or all segments. This happens before each slice of a pass in
+/// turn. The process ends, or the power is lost, before each file operation of the retention, and
+/// before each later slice of the pass.
 #[test]
 fn a_segment_that_is_dropped_during_a_pass_stays_dropped() {
     let mut between = 0;
@@ -125,7 +126,7 @@ fn a_held_segment_that_lost_its_name_is_replaced() {
     assert!(world.disk.live.keys().all(|it| !it.to_string_lossy().ends_with(".replaced")));
 }
 
-/// The new segment is removed before each slice in turn, while its file is closed.
+/// Before each slice of a pass in turn, the file of the new segment is closed and then removed.
 #[test]
 fn a_pass_whose_new_segment_was_removed_ends_and_drops_no_record() {
     let expected = [read(1, "b", "1"), read(2, "a", "2")];
@@ -162,7 +163,7 @@ fn a_pass_whose_new_segment_was_removed_ends_and_drops_no_record() {
     assert!(lost >= 2, "{lost}");
 }
 
-/// The directory is moved away before each slice in turn.
+/// Before each slice of a pass in turn, the directory of the log is moved away.
 #[test]
 fn a_pass_whose_directory_was_moved_away_ends_and_makes_no_other_one() {
     let (dir, elsewhere) = (place().dir, PathBuf::from("elsewhere"));

@@ -1,5 +1,5 @@
-//! Random batches, compacted at any time, with a crash at every file operation. Readers must find
-//! the newest record of each key, and everything else that a consumer may expect.
+//! Random batches. They are compacted at any time, and crash images are checked at every file
+//! operation. Readers must find the newest record of each key, and all else that they may expect.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,7 @@ struct Appended {
     transaction: Option<usize>,
 }
 
-/// A transaction: its producer id, its first offset, and its marker with the outcome.
+/// A transaction: its producer id, its first offset, and the offset and the outcome of its marker.
 #[derive(Debug, Clone, Copy)]
 struct Transaction {
     producer: i64,
@@ -176,7 +176,8 @@ impl History {
         self.starts_at = self.world.log.log_start_offset();
     }
 
-    /// Drops the first segments because of `retention.bytes`, with a crash at every operation.
+    /// Drops the first segments because of `retention.bytes`. Checks crash images at every file
+    /// operation.
     fn retain(&mut self) {
         let kept = self.random.below(self.world.log.size()) as i64;
         let config = TopicConfig { segment_bytes: 2_500, ..TopicConfig::default() };
@@ -192,7 +193,7 @@ impl History {
         self.starts_at = self.world.log.log_start_offset();
     }
 
-    /// The first offset of the transactions without a durable marker; at most the high watermark.
+    /// The first offset of all transactions without a durable marker. At most the high watermark.
     fn stable(&self) -> i64 {
         let durable = self.world.stored.map_or(0, |point| point.end.offset);
         let is_unstable = |it: &&Transaction| it.end.is_none_or(|(marker, _)| marker >= durable);
@@ -247,7 +248,8 @@ impl History {
             (world.disk, world.known) = (disk, self.world.known.clone());
             world.reopen_stored().unwrap_or_else(|error| panic!("{error} before {op:?}"));
             let start = world.log.log_start_offset();
-            // A power loss may bring removed files back, and lose a log start that is not synced.
+            // A power loss may undo the removal of files, and lose a log start offset that is not
+            // synced.
             assert!(number > 0 || start >= self.starts_at, "dropped records are back: {op:?}");
             self.check(&mut world);
             let names: Vec<_> = world.disk.live.keys().collect();
@@ -269,7 +271,8 @@ impl History {
         self.check(&mut world);
     }
 
-    /// Checks what readers find in a log that was opened from a prefix of the history.
+    /// Checks the records that readers find in a log that was opened in a state of this or an
+    /// earlier time.
     fn check(&self, world: &mut World) {
         let (start, end) = (world.log.log_start_offset(), world.log.log_end_offset());
         let stored = world.stored.map_or(0, |point| point.end.offset);

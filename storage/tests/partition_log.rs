@@ -274,7 +274,7 @@ fn the_number_of_open_files_is_limited() {
     assert!(world.files.is_empty() && world.disk.live.is_empty());
 }
 
-/// Requests to a log whose directory was moved away.
+/// The directory of a log is moved away. Then different steps follow that write to the log.
 #[test]
 fn a_directory_that_was_moved_away_is_not_made_again() {
     type Step = fn(&mut World);

@@ -1,5 +1,5 @@
-//! Recovery of a partition's segments: a loss that a crash can explain is cut or skipped; any other
-//! loss is damage.
+//! Recovery of a partition's segments. If a crash can explain a loss, the log is cut there, or the
+//! loss is skipped. Any other loss counts as damage.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,8 @@ use muster_storage::partition_log::START_OFFSET_FILE;
 use muster_storage::{FileOp, PartitionError, RecoveryPoint, TornEnd};
 use proptest::prelude::*;
 
-/// A fully synced log of several segments, with its base offsets.
+/// A fully synced log of several segments, its recovery point, and the base offsets of the
+/// segments.
 fn filled() -> (World, RecoveryPoint, Vec<i64>) {
     let mut world = World::new(small_config());
     for i in 0..100 {
@@ -23,7 +24,7 @@ fn filled() -> (World, RecoveryPoint, Vec<i64>) {
     (world, point, segments)
 }
 
-/// The damage that a recovery with this point reports: segment, byte and text.
+/// The damage that a recovery from this point reports: the segment, the position and the text.
 fn refusal(world: &mut World, point: RecoveryPoint) -> (i64, u64, String) {
     match world.reopen_from(Some(point)) {
         Err(PartitionError::Damaged { base_offset, at, what }) => (base_offset, at, what),
@@ -77,7 +78,7 @@ fn segments_after_a_torn_one_are_dropped_and_older_damage_is_refused() {
 
     let (third_last, second_last) = (segments[segments.len() - 3], segments[segments.len() - 2]);
     let path = world.path(second_last);
-    // With this magic damaged, the position of the next batch is unknown.
+    // Damages the magic of a batch. Recovery then does not know the position of the next batch.
     world.disk.live.get_mut(&path).unwrap()[16] ^= 1;
     world.reopen().unwrap();
     assert_eq!(world.log.log_end_offset(), second_last);
@@ -133,7 +134,7 @@ fn the_recovery_point_is_the_end_of_the_last_sync() {
     assert_eq!(point.end.bytes, world.log.size());
     world.append(batch(&[3], 900));
     assert_eq!(world.log.recovery_point(), Some(point), "later writes are not synced");
-    // The next segment closes this one, which is then synced.
+    // The next append rolls the log: the first segment is closed and synced.
     world.append(batch(&[3], 19_000));
     world.retain(0);
     let point = world.log.recovery_point().unwrap();
@@ -334,7 +335,8 @@ fn deleted_records_stay_deleted_without_the_file_of_the_log_start() {
     world.reopen_from(Some(point)).unwrap();
     assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (51, 100));
 
-    // The next append writes the file again. It is then valid without the point.
+    // The next append writes the file of the log start offset again. With this file the log starts
+    // at 51 even if the recovery point has an older log start offset.
     world.append(batch(&[1], 9));
     world.reopen_from(Some(before)).unwrap();
     assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (51, 101));

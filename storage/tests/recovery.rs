@@ -22,7 +22,7 @@ fn path(sequence: u64) -> PathBuf {
     small_config().dir.join(segment_file_name(sequence))
 }
 
-/// A disk with a log of five operations, each in its own block of segment 1. Segment 2 is ready.
+/// A disk with a log of five operations, each in its own block of segment 1. Segment 2 is prepared.
 struct Story {
     disk: Disk,
 }
@@ -42,7 +42,7 @@ impl Story {
         self.disk.live.get_mut(&path(sequence)).unwrap()
     }
 
-    /// The bytes that a sixth operation, of two blocks, would write.
+    /// The bytes that a sixth operation would write. Its block takes two times 512 bytes.
     fn sixth_block(&self) -> Vec<u8> {
         let mut disk = self.disk.clone();
         let (mut log, _) = common::open(&disk, small_config());
@@ -360,7 +360,7 @@ fn case_m_a_block_that_breaks_its_rules() {
 }
 
 impl Story {
-    /// Like [`Story::rewrite`], for a block whose batches were modified.
+    /// Like [`Story::rewrite`], but works even if the block's batches were modified before.
     fn rewrite_anyway(&mut self, number: usize) {
         let log_id = small_config().log_id;
         let block = &mut self.segment(1)[at(number)..at(number + 1)];
@@ -378,8 +378,8 @@ impl Story {
 }
 
 impl Story {
-    /// A log of twenty operations. All segments except the active one were compacted to one
-    /// segment, and some files of replaced segments are spare.
+    /// A log of twenty operations. All segments except the active one were compacted into one. Some
+    /// files of the replaced segments are kept for reuse.
     fn compacted() -> Self {
         let mut story = Self::new();
         story.disk.close_all();

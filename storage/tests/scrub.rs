@@ -1,5 +1,5 @@
-//! Scrubbing: batches that are damaged while their log is served are refused, and all others are
-//! served.
+//! Scrubbing. If batches are damaged while their log is served, these batches are refused, and all
+//! others are served.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,8 +29,8 @@ struct Place {
     offsets: Range<i64>,
 }
 
-/// The header fields that a reader needs to find the next batch, and the leader epoch, which
-/// nothing verifies.
+/// `LENGTH` and `MAGIC` are the header fields that a reader needs to find the next batch.
+/// `LEADER_EPOCH` is verified by nothing.
 const LENGTH: Range<usize> = 8..12;
 const LEADER_EPOCH: Range<usize> = 12..16;
 const MAGIC: usize = 16;
@@ -186,7 +186,8 @@ fn damage_in_many_places_costs_what_is_near() {
             let was_hit = is_hit(&mut world, place);
             let is_refused = world.log.damage_at(place.offsets.start).is_some();
             assert!(is_refused || !was_hit, "seed {seed}: {place:?} is served");
-            // An intact batch is refused only if it is within an index entry of a damaged one.
+            // An intact batch is refused only if it begins less than 4,096 bytes after a damaged
+            // batch.
             let is_near = hits.iter().map(|hit| &places[*hit]).any(|hit| {
                 hit.segment == place.segment
                     && hit.bytes.start <= place.bytes.start
@@ -307,7 +308,7 @@ fn parts_that_touch_are_one_part_in_whichever_order_they_are_found() {
         for offset in 1..4 {
             assert_eq!(world.log.damage_at(offset), Some(4), "{order:?}");
         }
-        // The rest of the segment is scrubbed, too.
+        // A full scrub also finds the damage in the rest of the segment.
         let found = scrub(&mut world);
         assert_eq!(offsets(&found), [(6, 7)]);
         assert_eq!(served(&mut world), [0, 4, 5, 7], "{order:?}");

@@ -1,4 +1,4 @@
-//! A shard's log at work: positions, group commit, segments, reads.
+//! A shard's log at work: group commit, segments, reads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -237,8 +237,8 @@ fn recovered_operations_count_as_flushed_after_a_sync() {
 fn a_segment_takes_no_block_before_its_header_is_durable() {
     let (_, mut disk) = ready(small_config());
     let path = small_config().dir.join(segment_file_name(1));
-    // The process was killed while the header was being written, so the header is only in the page
-    // cache.
+    // The header is only in the page cache, because the process was killed while it wrote the
+    // header.
     disk.durable.get_mut(&path).unwrap().fill(0);
     let (mut log, _) = open(&disk, small_config());
     disk.close_all();
@@ -255,8 +255,8 @@ fn prepared_segments_are_kept_between_those_with_blocks() {
     let (mut log, mut disk) = ready(small_config());
     append(&mut log, 0, b"a");
     settle(&mut log, &mut disk, 0);
-    // Segment 2 became active for a block that never reached the disk; segment 3 was prepared after
-    // it.
+    // On the disk, segment 2 has no blocks. It was active, but its first block never reached the
+    // disk. Segment 3 was prepared afterwards.
     let path = |number| small_config().dir.join(segment_file_name(number));
     let header = |sequence| {
         let mut bytes = vec![0; small_config().segment_bytes as usize];

@@ -23,7 +23,7 @@ enum Operation {
     Settle,
     /// Polls once and performs the operations.
     Poll,
-    /// The process ends after all its writes.
+    /// The process ends after all its writes. The next one opens the log with this block size.
     Reopen {
         block_bytes: u32,
     },

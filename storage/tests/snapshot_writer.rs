@@ -26,8 +26,8 @@ fn path() -> &'static Path {
     Path::new("shard-0/snapshot")
 }
 
-/// Writes a snapshot with a body of `len` bytes, operation by operation. Calls `each` before each
-/// operation.
+/// Writes a snapshot with a body of `len` bytes. The file operations are performed one after the
+/// other, and `each` is called before each of them.
 fn write(
     disk: &mut Disk,
     writer: &mut SnapshotWriter,

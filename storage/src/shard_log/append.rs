@@ -12,7 +12,8 @@ impl ShardLog {
     /// Accepts the records of one operation. Operations are atomic: recovery finds all records of
     /// an operation, or none. The timestamp of the records is the wall-clock time. Returns the
     /// operation's position; the operation is durable when
-    /// [`Progress::flushed`](crate::Progress::flushed) has reached the position.
+    /// [`Progress::flushed`](crate::Progress::flushed) has reached the position. In a replicated
+    /// log the position is that of the slot ([`ShardLog::progress_of`]).
     ///
     /// # Errors
     /// [`AppendError::TooLarge`]. A [full](ShardLog::is_full) log still accepts operations, because
@@ -32,8 +33,8 @@ impl ShardLog {
         Ok(self.accept(partition, was_open, grown, (now, lingers)))
     }
 
-    /// Like [`ShardLog::append`], for records in a transaction of this producer (id and epoch).
-    /// They form a batch of their own, as in Kafka's coordinator.
+    /// Like [`ShardLog::append`], for records in a transaction of this producer. They form a batch
+    /// of their own, as in Kafka's coordinator.
     ///
     /// # Errors
     /// [`AppendError::TooLarge`].
@@ -54,8 +55,8 @@ impl ShardLog {
         Ok(self.accept(partition, was_open, grown, (now, false)))
     }
 
-    /// Appends the marker that ends a transaction of a producer (id and epoch), as an operation.
-    /// Returns its position.
+    /// Appends the marker that ends a transaction of a producer, as an operation. Returns its
+    /// position.
     ///
     /// # Panics
     /// The partition is out of range.
@@ -115,9 +116,9 @@ impl ShardLog {
         self.partitions.get_mut(partition).is_open()
     }
 
-    /// Counts an operation that was added to the open block, and returns its position. The rule of
-    /// the topic says whether the operation may linger. Records of a transaction may not (Kafka's
-    /// `CoordinatorRuntime`).
+    /// Counts an operation that was added to the open block, and returns its position. `lingers`
+    /// says whether the block may wait for more operations before it is written (the topic's rule).
+    /// A block with records of a transaction must not wait, as in Kafka's `CoordinatorRuntime`.
     fn accept(
         &mut self,
         partition: LogPartition,

@@ -46,8 +46,9 @@ impl ShardLog {
     /// now on these files are not reused.
     pub fn begin_backup(&mut self) -> LogExtent {
         self.segments.give_names();
-        // Segments without blocks are left out, because they are prepared again; but a log needs at
-        // least one segment.
+        // The segments at the end that have no blocks are left out: the server that opens the
+        // backup creates them again. But the first segment is always taken, because a log needs at
+        // least one.
         let last = self.segments.last_with_blocks().map_or(0, |(sequence, _)| sequence);
         let is_taken = |(at, (sequence, _)): &(usize, (u64, _))| *at == 0 || *sequence <= last;
         let segments = self.segments.all().enumerate().take_while(is_taken);

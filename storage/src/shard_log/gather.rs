@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use muster_codec::record_batch::BatchHeader;
 use std::collections::VecDeque;
 
-/// The number of buffers kept for reuse: while one is written, the other fills.
+/// The maximum number of buffers that are kept for reuse. One fills while the other is written.
 const SPARE_MAX: usize = 2;
 
 /// A block without its header. It has no position in a segment yet.
@@ -59,11 +59,10 @@ pub(crate) struct Gather {
     dirty: Vec<LogPartition>,
     open_bytes: usize,
     operations: u32,
-    /// The times of the first and the last open operation: monotonic for the first, wall clock for
-    /// the last.
+    /// The times of the first open operation (monotonic clock) and of the last one (wall clock).
     opened_at: i64,
     latest_at: i64,
-    /// Whether one of the open operations must not linger.
+    /// Whether one of the open operations must be written without waiting for more operations.
     is_urgent: bool,
     sealed: VecDeque<Sealed>,
     sealed_bytes: usize,
@@ -104,12 +103,12 @@ impl Gather {
         self.open_bytes += grown;
     }
 
-    /// Notes whether the last operation may not linger.
+    /// Notes whether the last operation must not linger.
     pub(crate) fn hurry(&mut self, is_urgent: bool) {
         self.is_urgent |= is_urgent;
     }
 
-    /// Whether an open operation may not linger.
+    /// Whether an open operation must not linger.
     pub(crate) fn is_urgent(&self) -> bool {
         self.is_urgent
     }
@@ -145,7 +144,7 @@ impl Gather {
         self.is_urgent = false;
     }
 
-    /// Adds a complete batch as an operation of its own.
+    /// Adds a complete batch, which becomes an operation and an entry of its own.
     pub(crate) fn push_batch(
         &mut self,
         part: Part,

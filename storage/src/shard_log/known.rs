@@ -1,8 +1,8 @@
-//! The index of sealed segments in a snapshot. With it recovery reads only the segments' headers.
-//! FORMAT.md describes the bytes.
+//! The index of sealed segments in a snapshot. For a segment in this index, recovery reads only the
+//! header. FORMAT.md describes the bytes.
 //!
-//! Compaction may have replaced a segment after the snapshot. A segment therefore counts as known
-//! only if its header is unchanged; otherwise recovery reads all of it.
+//! Compaction may have replaced a segment after the snapshot was written. So recovery uses the
+//! index only for segments whose headers are unchanged, and reads all other segments completely.
 
 use super::ShardLog;
 use super::partitions::{IndexEntry, Partitions};
@@ -27,15 +27,17 @@ pub struct SegmentWalk {
 }
 
 impl SegmentWalk {
-    /// Begins writing the segments up to position `to`; `at` is the file position of the first
-    /// byte.
+    /// Begins writing the index of the segments up to position `to`. The index begins at byte `at`
+    /// of the snapshot file.
     pub fn new(at: u64, to: u64) -> Self {
         Self { part: Part { at, len: 0, crc: 0 }, to, after: 0 }
     }
 }
 
 impl ShardLog {
-    /// Appends the entry of the next segment. Returns the finished part when there are no more.
+    /// Appends the entry of the next segment. Returns the finished part when there are no more. A
+    /// replicated log has an empty index, because recovery must read the entries of its segments
+    /// anyway.
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
         // The last segment with blocks is left out if it is not compacted: after a restart it may
         // take more blocks, which would not change its header.
@@ -141,8 +143,8 @@ impl KnownSegments {
         self.segments.get(&sequence)
     }
 
-    /// The index entries of a segment, by partition. None if they contradict the segment, each
-    /// other, or the earlier segments in `partitions`.
+    /// The index entries of a segment, by partition. None if these entries contradict the segment
+    /// or each other, or do not continue the earlier segments in `partitions`.
     pub(super) fn entries(
         &self,
         known: &Known,
@@ -201,7 +203,9 @@ fn read_entry(bytes: &[u8; ENTRY_BYTES]) -> IndexEntry {
 }
 
 impl Known {
-    /// Whether the segment had this header when the snapshot was written.
+    /// Whether the segment had this header when the snapshot was written, and ends where it can.
+    /// Older builds may have taken a place before `dirty_from` for the end of a compacted segment
+    /// whose last block was damaged.
     fn is_of(&self, sequence: u64, header: &SegmentHeader) -> bool {
         let Segment { last_sequence, block_bytes, segment_bytes, pass, .. } = self.segment;
         let compacted = self.segment.is_compacted().then_some(Compacted {
@@ -226,8 +230,8 @@ impl Recovery {
         Self { known, ..self }
     }
 
-    /// Takes over the next segment from the snapshot, by checking the header in `head` and the
-    /// length of the file. Returns false if the segment has to be read completely, by
+    /// Takes the next segment from the snapshot if its header in `head` and the length of its file
+    /// are as expected. Returns false if not: the segment must be read completely, by
     /// [`Recovery::segment`].
     pub fn known_segment(&mut self, sequence: u64, head: &[u8], file_bytes: u64) -> bool {
         let Some(known) = self.known.get(sequence) else { return false };

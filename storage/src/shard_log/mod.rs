@@ -137,7 +137,7 @@ pub struct ShardLog {
     /// The position of the last operation when the log was opened.
     opened_at: u64,
     partitions: Partitions,
-    /// The partitions with operations in the last flushed block.
+    /// The partitions and slots with operations in the last flushed block.
     flushed: Vec<LogPartition>,
     gather: Gather,
     segments: Segments,
@@ -186,9 +186,9 @@ impl ShardLog {
         }
     }
 
-    /// Sets the wall-clock time that belongs to the monotonic time `now`. Timestamps of records and
-    /// ages use this wall-clock time, even if the clock was set. Until the next call both clocks
-    /// are assumed to advance equally.
+    /// Sets the wall-clock time that corresponds to the monotonic time `now`. It is used for the
+    /// timestamps and ages of records, even if the clock was set. Until the next call the log
+    /// assumes that both clocks advance equally.
     pub fn set_wall(&mut self, now: i64, wall: Wall) {
         let ahead = wall.since(now);
         if self.wall_ahead != ahead {
@@ -216,8 +216,8 @@ impl ShardLog {
             }
             self.submit(ops);
         }
-        // The next step on the segments is chosen after the block is placed: if the block fits no
-        // segment, the step prepares a longer one.
+        // The block must be placed before the next step on the segments is chosen. If the block
+        // fits into no segment, this step prepares a longer segment.
         let readers = &self.readers;
         let is_read = |segment| readers.contains_key(&segment);
         if let Some(step) = self.segments.start_step(&self.config, is_read) {
@@ -300,8 +300,8 @@ impl ShardLog {
         self.segments.placed_bytes()
     }
 
-    /// The size of each partition, in bytes. The log does not count bytes by partition: it divides
-    /// its total size in proportion to the blocks that contain batches of each partition.
+    /// The size of each partition, in bytes. It is an estimate: the log divides its total size in
+    /// proportion to the sizes of the blocks that contain batches of each partition.
     pub fn sizes(&self) -> impl Iterator<Item = (LogPartition, u64)> {
         let (of_log, partitions) = (self.segments.bytes(), &self.partitions);
         let all: u64 = partitions.iter().map(|(_, it)| it.indexed_bytes()).sum();
@@ -444,8 +444,8 @@ impl ShardLog {
     }
 
     fn step_written(&mut self, buffer: Vec<u8>) {
-        // A buffer of zeros is longer than one block and is reused. A header's buffer is one block
-        // long and is not.
+        // The buffer of a header is one block long and is not reused. A longer buffer contains
+        // zeros.
         if buffer.len() > BLOCK_BYTES_MAX as usize {
             self.zeros = buffer;
         }

@@ -17,7 +17,8 @@ pub(crate) const LEADER_EPOCH: i32 = 0;
 pub(crate) struct Partition {
     /// The completed batches of the open block. The records in `builder` follow them.
     pub(crate) closed: ClosedBatches,
-    /// The open batch outside of transactions. Its records are the last before `next_offset`.
+    /// The open batch, whose records are not in a transaction. They are the last ones before
+    /// `next_offset`.
     pub(crate) builder: BatchBuilder,
     /// The progress of this partition's operations, counted from the opening of the log.
     pub(crate) operations: Progress,
@@ -31,7 +32,8 @@ pub(crate) struct Partition {
     pub(crate) skipped_to: i64,
     /// Open transactions that began since the log was opened: first offset by producer id.
     transactions: BTreeMap<i64, i64>,
-    /// The index entries by segment, so that a replaced segment affects only its own entries.
+    /// The index entries, grouped by segment: if a segment is replaced, only its own entries
+    /// change.
     index: Vec<SegmentIndex>,
     /// The total length of the ranges in `index`.
     indexed_bytes: u64,
@@ -71,8 +73,8 @@ pub(crate) struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Appends this entry for the next block of the segment, or extends the last entry. Returns the
-    /// number of bytes that the ranges grew by.
+    /// Adds this entry, which describes the segment's next block: appends it to `entries`, or
+    /// extends the last entry to this block's end. Returns by how many bytes the ranges grew.
     pub(crate) fn push_to(self, entries: &mut Vec<Self>) -> u32 {
         assert!(self.start < self.end, "an empty block");
         match entries.last_mut() {
@@ -173,7 +175,7 @@ impl Partition {
         self.transactions.get(&producer_id).copied()
     }
 
-    /// Notes that the last block of a segment contains a batch of this partition.
+    /// Notes that the last block, which is in this segment, contains a batch of this partition.
     pub(crate) fn index_block(&mut self, segment: u64, entry: IndexEntry) {
         if self.index.last().is_none_or(|last| last.segment != segment) {
             self.index.push(SegmentIndex { segment, entries: Vec::new() });
@@ -182,8 +184,8 @@ impl Partition {
         self.indexed_bytes += u64::from(entry.push_to(&mut last.entries));
     }
 
-    /// The size of the blocks that contain batches of the partition, including some blocks between
-    /// them.
+    /// The total length of the indexed ranges: of the blocks that contain batches of the partition,
+    /// and of some blocks between these.
     pub(crate) fn indexed_bytes(&self) -> u64 {
         self.indexed_bytes
     }
@@ -203,8 +205,8 @@ impl Partition {
         self.index.push(index);
     }
 
-    /// The segment that contains `offset` or the next existing offset, and its index entries from
-    /// there on.
+    /// The segment that contains `offset` (or else the next existing offset), and the segment's
+    /// index entries from that offset on.
     pub(crate) fn entries_from(&self, offset: i64) -> Option<(u64, &[IndexEntry])> {
         let at = self.index.partition_point(|segment| segment.next_offset() <= offset);
         let SegmentIndex { segment, entries } = self.index.get(at)?;

@@ -48,12 +48,14 @@ impl ShardLog {
         Reading { tombstones_until, pass, swaps: self.swaps(), invalidations }
     }
 
-    /// Whether the reading has to start over: it may have read a record whose tombstone, or whose
-    /// transaction's marker, was dropped before the reading reached it. A tombstone gets its delete
-    /// horizon, which is `delete.retention.ms` later, in the pass that drops the last older record
-    /// of its key. So the tombstone of a record that was read cannot be dropped before
-    /// `tombstones_until`. A marker is dropped by a later pass than the pass that dropped the last
-    /// record of its transaction, or took it out of the transaction.
+    /// Whether the reading has to start over. It must if it may have read a record, and the
+    /// tombstone of this record's key or the marker of its transaction was dropped before the
+    /// reading reached it.
+    ///
+    /// A tombstone gets its delete horizon, which is `delete.retention.ms` later, in the pass that
+    /// drops the last older record of its key. So the tombstone for a record that was read is kept
+    /// at least until `tombstones_until`. A marker is kept until a later pass than the one that
+    /// dropped the last record of its transaction, or made it non-transactional.
     pub fn may_have_missed(&self, reading: &Reading, now: i64) -> bool {
         let judged_by = self.compaction.judged_by(self.wall(now));
         let is_over = self.swaps() != reading.swaps && judged_by >= reading.tombstones_until;
@@ -68,9 +70,9 @@ impl ShardLog {
     }
 
     /// Plans a read of a partition from `offset` on and pushes it onto `ops`, with the caller's
-    /// `token`. [`ReadPlan::extract`] then returns the batch that contains `offset`, or the next
-    /// one if compaction removed it, and nearby batches that fit into `max_bytes`. None if `offset`
-    /// is not below the high watermark.
+    /// `token`. [`ReadPlan::extract`] then returns the batch that contains `offset`. If compaction
+    /// removed that batch, it returns the next one instead. It adds nearby batches that fit into
+    /// `max_bytes`. Returns None if `offset` is not below the high watermark.
     ///
     /// The file is neither removed nor reused before [`ShardLog::end_read`].
     pub fn read_plan(
@@ -116,8 +118,8 @@ impl ShardLog {
     }
 
     /// Ends a planned read, whether or not it succeeded. Returns false if the read may have found
-    /// other blocks than those that were planned: a compacted segment was gone before it got its
-    /// name.
+    /// other blocks than planned. This happens if the read expected a compacted segment whose file
+    /// disappeared before it was renamed.
     ///
     /// # Panics
     /// The read has already ended.

@@ -81,7 +81,7 @@ pub(crate) enum Step {
     SyncReady { segment: u64, bytes: u32 },
     /// Write the header of a segment of this size, which is filled with zeros.
     Header { segment: u64, bytes: u32 },
-    /// Rename the file of the replaced segment `from`, to reuse it. It may be gone.
+    /// Rename the file of the replaced segment `from` to reuse it. The file may have disappeared.
     Recycle { from: u64, segment: u64 },
     /// Write the header of a segment whose file is reused.
     Reuse { segment: u64 },
@@ -89,7 +89,7 @@ pub(crate) enum Step {
 
 #[derive(Debug)]
 pub(crate) struct Segments {
-    /// All segments by sequence number, including the active and the ready one.
+    /// All segments by sequence number, including the active one and the prepared one (`ready`).
     list: BTreeMap<u64, Segment>,
     /// The segment that takes blocks.
     active: Option<u64>,
@@ -101,7 +101,8 @@ pub(crate) struct Segments {
     /// Whether the first of `steps` is in progress.
     is_running: bool,
     is_tail_synced: bool,
-    /// Replaced segments. They come back if the new segment turns out to be gone.
+    /// Replaced segments. They belong to the log again if the file of the new segment turns out to
+    /// be gone.
     replaced: Vec<(u64, Segment)>,
     /// Files of replaced segments that will be reused.
     spare: VecDeque<u64>,
@@ -148,8 +149,8 @@ impl Segments {
         segments
     }
 
-    /// Continues in the segment of the last block, unless the segment is compacted or the block
-    /// size has changed.
+    /// Continues the log in the segment of the last block. This is impossible if the segment is
+    /// compacted or has another format or block size than the config.
     fn continue_at(&mut self, config: &LogConfig, tail: Tail) {
         let Tail { segment: sequence, end, torn_end } = tail;
         let segment = self.list[&sequence];
@@ -164,10 +165,10 @@ impl Segments {
         self.steps.push_back(Step::SyncTail { segment: sequence });
     }
 
-    /// If the last segment has no blocks, makes it the ready segment. Its header is synced first,
-    /// because a killed process may have left it in the page cache. A segment of another block
-    /// size, or of an unsuitable size, is created again. The log's only segment stays instead,
-    /// because otherwise the log would seem to be missing.
+    /// If the last segment has no blocks, prepares it to take the next ones. Its header is synced
+    /// first, because a killed process may have left it in the page cache. If its format, block
+    /// size or length is unsuitable, the segment is created again. But an unsuitable segment stays
+    /// unused if it is the only one, because without it the log would seem to be missing.
     fn adopt_ready(&mut self, config: &LogConfig) {
         let Some((&sequence, last)) = self.list.last_key_value() else { return };
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
@@ -197,13 +198,14 @@ impl Segments {
         if !active.is_some_and(fits) {
             let next = self.ready.take()?;
             if !fits(&self.list[&next]) {
-                // This segment stays without blocks. The next one is prepared with enough space.
+                // This segment is too short and stays without blocks. The next one will be long
+                // enough.
                 self.needed = len;
                 return None;
             }
             let before = self.last_position_before(next);
-            // There may be segments without blocks in between: after a restart the log may have
-            // continued before them.
+            // There may be segments without blocks just before this one: after a restart, the log
+            // may have continued in an earlier segment.
             let is_empty = |it: &&mut Segment| !it.has_blocks() && !it.is_compacted();
             let earlier = self.list.range_mut(..=next).rev().map(|(_, segment)| segment);
             earlier.take_while(is_empty).for_each(|segment| segment.last_position = before);
@@ -366,8 +368,8 @@ impl Segments {
         }
     }
 
-    /// Seals the active segment, so that the next block begins another one, and no longer keeps
-    /// files for reuse. Returns false if no segment is ready.
+    /// Seals the active segment: the next block begins another one. Also stops keeping files for
+    /// reuse. Returns false if no next segment is prepared.
     pub(crate) fn seal(&mut self) -> bool {
         let can_seal = self.is_tail_synced && self.ready.is_some();
         if can_seal {
@@ -428,15 +430,16 @@ impl Segments {
         self.list.insert(sequence, new);
     }
 
-    /// The compacted segment has the name of the first segment that it replaced. The files of the
-    /// others are kept for reuse if `reuses`, or else removed.
+    /// Called when the compacted segment has the name of the first segment that it replaces. The
+    /// files of the other replaced segments are kept for reuse if `reuses`, or else removed.
     pub(crate) fn retire_replaced(&mut self, config: &LogConfig, reuses: bool) {
         for (sequence, old) in std::mem::take(&mut self.replaced).into_iter().skip(1) {
             self.retire(sequence, Some(&old).filter(|_| reuses), config);
         }
     }
 
-    /// The compacted segment is gone. The segments that it has replaced belong to the log again.
+    /// Called when the file of the compacted segment is gone. The segments that it was to replace
+    /// belong to the log again.
     pub(crate) fn restore_replaced(&mut self) {
         self.list.extend(std::mem::take(&mut self.replaced));
         let dropped = self.list.values().map(|segment| segment.dropped_position);

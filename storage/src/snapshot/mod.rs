@@ -1,10 +1,10 @@
-//! Snapshots: a cache of a shard's state at a position of its log, in a file beside the log.
-//! FORMAT.md describes the bytes.
+//! Snapshots. A snapshot is a file beside a shard's log that caches the shard's state at a position
+//! of the log. FORMAT.md describes the bytes.
 //!
-//! The file consists of parts: the sections, each a part of the state of one partition, whose bytes
-//! this module does not know; the table of the sections; and an index of the log's segments. The
-//! header has the file positions of table and index, the id of the log, the position from which the
-//! log has to be replayed, and the position that the log must reach at least.
+//! The file consists of sections, a table of the sections, and an index of the log's segments. Each
+//! section is a part of the state of one partition; this module does not know its bytes. The header
+//! has the file positions of table and index, the id of the log, the position from which the log
+//! has to be replayed, and the position that the log must have reached.
 //!
 //! [`Snapshot::open`] checks the header, the table and the index. [`SnapshotWriter`] writes the
 //! file under another name and renames it once it is complete.
@@ -35,8 +35,8 @@ pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 pub const SNAPSHOT_VERSION: u16 = 9;
 pub const SNAPSHOT_HEADER_BYTES: usize = 96;
 
-/// The file position of the first section. The header has a block of its own, because it is written
-/// last.
+/// The file position of the first section. The header, which is written last, has the block before
+/// it.
 pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
 
 const CRC_AT: usize = 8;
@@ -54,8 +54,8 @@ pub struct SnapshotHeader {
     pub log_id: u64,
     /// All operations up to this position are in the snapshot. Sections may be more recent.
     pub from: u64,
-    /// The latest position of any section, even of a section without content. A log that ends
-    /// before it has lost records.
+    /// The latest position in any section. It counts even if the section has no content and thus no
+    /// row. A log that ends before this position has lost records.
     pub newest: u64,
     pub file_bytes: u64,
     /// The table of the sections.
@@ -77,7 +77,8 @@ pub enum SnapshotRefusal {
     Damaged(&'static str),
     /// The log ends before a position that the snapshot contains.
     LogIsShorter,
-    /// Compaction has dropped tombstones or markers that a replay on the snapshot would need.
+    /// Compaction has dropped tombstones or markers after the snapshot's position, so a replay onto
+    /// the snapshot would miss them.
     LogIsAhead,
 }
 
@@ -169,7 +170,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Checks the content of a file.
+    /// Checks the content of a file beside the log of one machine.
     ///
     /// # Errors
     /// The reason why the snapshot cannot be used.

@@ -21,7 +21,8 @@ impl Part {
         Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
     }
 
-    /// The part that `write` appends to `out`, where the next byte is at file position `at`.
+    /// Lets `write` append bytes to `out`, and returns the part that they form. `at` is the file
+    /// position of the first appended byte.
     pub fn appended(at: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let from = out.len();
         write(out);

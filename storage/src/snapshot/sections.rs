@@ -19,15 +19,17 @@ pub struct SectionRow {
     pub section: u8,
     /// The index of the partition in its topic.
     pub index: u32,
-    /// All operations of the partition up to this position are in the section.
+    /// The section has all operations of the partition up to this position. In a replicated log,
+    /// the positions of a row are numbers of entries in the partition's Raft group.
     pub from: u64,
-    /// The latest position of anything in the section.
+    /// The latest position of an operation in the section.
     pub newest: u64,
     /// The end offset of the partition at `from`.
     pub log_end: i64,
-    /// Always 0; reserved for replicated logs.
+    /// The term of the entry `from`; 0 if the log is not replicated.
     pub term: u32,
-    /// The bytes of the section. The topic decides which of them the checksum covers.
+    /// The place and the checksum of the section's bytes. The checksum may cover only some of these
+    /// bytes; which ones depends on the topic.
     pub part: Part,
 }
 
@@ -49,8 +51,8 @@ impl SectionRow {
         self.part.write(out);
     }
 
-    /// Whether a snapshot of these positions can have the row. If a section had a later position,
-    /// the records up to that position would not be replayed.
+    /// Whether a snapshot with these positions may have this row. A replay skips records up to the
+    /// position of a section, so a section with a position that is too late would lack records.
     pub(super) fn is_within(&self, from: u64, newest: u64) -> bool {
         from <= self.from && self.from <= self.newest && self.newest <= newest
     }

@@ -26,8 +26,8 @@ pub enum SnapshotNews {
     NoSpace,
 }
 
-/// Writes one snapshot at a time, chunk by chunk, so that a flush of the log waits for at most one
-/// chunk.
+/// Writes snapshots, one at a time. Each is written in chunks, so that a flush of the log waits for
+/// at most one chunk.
 #[derive(Debug)]
 pub struct SnapshotWriter {
     config: WriterConfig,

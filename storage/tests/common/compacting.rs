@@ -19,7 +19,7 @@ const COMPACT: FileToken = FileToken(3);
 /// Offset, key and value of a record.
 pub type Read = (i64, Vec<u8>, Option<Vec<u8>>);
 
-/// The facts about a partition that the server knows besides its log.
+/// Facts about a partition that compaction needs and that the server does not get from the log.
 #[derive(Debug, Clone)]
 pub struct Known {
     pub rules: CompactionConfig,
@@ -138,8 +138,8 @@ pub trait Compacting {
 }
 
 impl Compacting for World {
-    /// Appends a record that fills the next segment, which seals the active one. Then stores the
-    /// recovery point.
+    /// Appends a record that fills a whole segment. This seals the segment that was active before.
+    /// Then stores the recovery point.
     fn seal(&mut self) {
         let filler = vec![b' '; self.segment_bytes as usize - 90];
         let record = (Some(b"filler".to_vec()), Some(filler));

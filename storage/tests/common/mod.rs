@@ -183,13 +183,14 @@ pub struct Found {
     pub timestamp: i64,
 }
 
-/// The number that stands for the partition of the cluster's records.
+/// Stands for the partition of the cluster's records, where a test names a partition by a number.
 pub const CLUSTER: i32 = -1;
 
-/// Numbers from this one on stand for partitions of share state.
+/// The first of the numbers that stand for partitions of the share state topic.
 pub const SHARE_STATE: i32 = 100;
 
-/// The partition that a number in a test stands for. Other numbers are partitions of topic 0.
+/// The partition that a number in a test stands for. Numbers between [`CLUSTER`] and
+/// [`SHARE_STATE`] stand for partitions of topic 0.
 pub fn part(number: i32) -> LogPartition {
     match u32::try_from(number) {
         Err(_) => LogPartition { topic: UNPARTITIONED, index: 0 },

@@ -69,7 +69,7 @@ impl World {
         appended
     }
 
-    /// Reads as a fetch does: the last batch may be incomplete.
+    /// Reads as a fetch does. The last batch in the result may be incomplete.
     pub fn read(&mut self, offset: i64, max_bytes: u32) -> Vec<u8> {
         let Some(range) = self.range(offset, max_bytes) else { return Vec::new() };
         self.log.hold(&range, &mut self.files);
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Closes the files of the log, which opens them again.
+    /// Closes the files of the log. The log opens them again when it needs them.
     pub fn close_files(&mut self) {
         let mut ops = Vec::new();
         self.log.close(&mut self.files, &mut ops);
@@ -208,8 +208,8 @@ impl World {
         recovery.finish()
     }
 
-    /// Completes swaps of compacted segments and removes leftovers of compaction, as the server
-    /// does first at startup.
+    /// Does what the server does first at startup: completes swaps of compacted segments, and
+    /// removes files that compaction left.
     fn finish_swaps(&mut self) -> Result<(), PartitionError> {
         let dir = place().dir;
         let files = self.disk.dir(&dir);

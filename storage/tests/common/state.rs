@@ -1,5 +1,5 @@
-//! The state that the replay of a log produces, as in the server, with transactions and share
-//! state.
+//! A simplified form of the state that the server gets by the replay of a log, with transactions
+//! and share state.
 
 use super::{Replayed, SHARE_STATE};
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome};
@@ -12,7 +12,7 @@ type Key = (i32, Vec<u8>);
 struct Pending {
     producer_id: i64,
     value: Vec<u8>,
-    /// Whether a later record of its key is committed.
+    /// Whether a later record with the same key is committed.
     is_superseded: bool,
 }
 
@@ -55,7 +55,8 @@ impl State {
         self.values.len()
     }
 
-    /// The whole state, as values whose records reproduce it.
+    /// The whole state as a list of values. Records of these values, in this order, reproduce the
+    /// state.
     pub fn entries(&self) -> Vec<Entry> {
         let pending = |is_superseded: bool| {
             self.pending.iter().flat_map(move |((partition, key), all)| {
@@ -80,7 +81,8 @@ impl State {
             let record = record.unwrap();
             let key = record.key.unwrap();
             if partition >= SHARE_STATE {
-                // Compaction may combine records from before and after a position in one block.
+                // Compaction may put records from before and after a snapshot's position into one
+                // block. So some of these records may be in the state already; they are skipped.
                 if batch.offset(&record) >= known_to {
                     self.put_share(partition, key, record.value);
                 }

@@ -62,8 +62,8 @@ fn disk_usage_is_bounded_under_endless_commits_to_the_same_keys() {
         most = most.max(story.disk.bytes());
     }
     compact(&mut story.log, &mut story.disk, &mut story.now);
-    // 16 KB are live. They may exist twice, in addition to the dirty, active, ready and spare
-    // segments.
+    // The newest values take 16 KB. They may be on the disk twice, in addition to the segments that
+    // are dirty, active, prepared for the next blocks, or kept for reuse.
     assert!(most <= 10 * (32 << 10), "{most}");
     assert_eq!(State::of(&story.replayed()).len(), 50);
 }
@@ -230,7 +230,7 @@ fn a_file_that_is_being_read_is_not_reused() {
     assert!(!story.disk.live.contains_key(&kept));
 }
 
-/// The file of the new segment is removed while it is closed, in the middle of a pass.
+/// In the middle of a pass, the file of the new segment is removed while the log has it closed.
 #[test]
 fn a_new_segment_that_is_gone_in_the_middle_is_not_made_again() {
     let mut story = Story::idle();

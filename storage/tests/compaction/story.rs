@@ -21,7 +21,7 @@ impl Story {
         let (log, _) = open(&disk, config.clone());
         let mut story = Self { log, disk, config, now: 1_000_000 };
         settle(&mut story.log, &mut story.disk, story.now);
-        // Now the first segment is active and the second is ready.
+        // Now the first segment takes blocks, and the second is prepared.
         story.write(9, "filler", None);
         story
     }

@@ -143,7 +143,8 @@ fn a_pass_may_read_a_marker_in_a_segment_that_was_too_young_for_the_last() {
     story.commit(1);
     story.roll();
     story.config.compaction = Some(rules);
-    // The record is now in the first dirty block, and its marker is too young to be read.
+    // The record is now in the first dirty block. Its marker is in a segment that is too young for
+    // the pass.
     story.compact();
     assert_eq!(story.of_transactions(), [true, true]);
     story.now += 20_000_000;
@@ -168,7 +169,7 @@ fn blocks_of_transactions_do_not_grow_where_the_block_size_has() {
     assert!(header.compacted.is_some());
     assert_eq!(header.block_bytes, 512);
     assert_eq!(bytes.len(), header.segment_bytes.next_multiple_of(4096) as usize);
-    // Each operation keeps its own block; the filler's blocks are merged.
+    // Each operation of a transaction stays in a block of its own; the filler's blocks are merged.
     assert!(bytes.len() <= before.1, "{} after {}", bytes.len(), before.1);
     assert_eq!(story.texts(), before.0);
     story.compact_again();

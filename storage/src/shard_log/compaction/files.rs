@@ -10,7 +10,8 @@ use crate::shard_log::segments::Segment;
 use crate::shard_log::{COMPACTION_TOKEN, ShardLog};
 use std::path::{Path, PathBuf};
 
-/// The replaced segments while a new one gets its name.
+/// The state of the replaced segments. It is needed to undo the swap if the new segment cannot get
+/// its name.
 #[derive(Debug)]
 pub(super) struct Swapping {
     sequence: u64,
@@ -20,8 +21,8 @@ pub(super) struct Swapping {
 }
 
 impl ShardLog {
-    /// Renames a compacted segment to the name of the first one that it replaces, and drops the
-    /// replaced segments. The other files are retired once it has this name.
+    /// Renames a compacted segment to the name of the first segment that it replaces, and drops the
+    /// replaced segments. The files of the other replaced segments are retired after the renaming.
     pub(super) fn swap(&mut self, output: Output, ops: &mut Vec<FileOp>) {
         let (sequence, segment, mut index) = output.into_parts();
         let Segment { last_sequence, .. } = segment;
@@ -46,8 +47,9 @@ impl ShardLog {
         }
     }
 
-    /// Undoes a swap: the new segment was gone when it was renamed, so all replaced segments still
-    /// have their names. Reads that were planned in the meantime expected the new segment.
+    /// Undoes a swap. The new segment's file was gone before it was renamed, so all replaced
+    /// segments still have their names. Reads planned since the swap must be repeated: they expect
+    /// the new segment.
     pub(super) fn undo_swap(&mut self, swapping: Swapping) {
         let Swapping { sequence, last_sequence, index } = swapping;
         for (partition, index) in index {
@@ -67,8 +69,8 @@ impl ShardLog {
         }
     }
 
-    /// The file of the new segment. Only the first write creates the file. If it is gone later, the
-    /// bytes written to it are gone, too, so it must not be created again.
+    /// Opens the file of the new segment; the first call creates it. If the file is missing later,
+    /// the bytes already written to it are lost, so a later call never creates it again.
     pub(super) fn aside(&mut self, ops: &mut Vec<FileOp>) -> FileId {
         let Self { files, config, compaction, .. } = self;
         let path = || segment_path(&config.dir, ASIDE);

@@ -13,8 +13,8 @@
 //! - [`rewrite`]: replaces damaged segments without reading them.
 //! - [`files`]: the files that are written, renamed and removed.
 //!
-//! Compaction is a part of `ShardLog::poll`, and works after the flush was submitted. Of
-//! transactions it keeps the committed records, and markers that a snapshot may need.
+//! `ShardLog::poll` runs compaction after it has submitted the flush. Compaction keeps the
+//! committed records of transactions, and the markers that a snapshot may need.
 
 mod files;
 mod notes;
@@ -90,11 +90,11 @@ pub enum CompactionNews {
     /// A segment could not be read, or its contents have changed since they were written. No pass
     /// begins until the log is rewritten ([`ShardLog::begin_rewrite`]).
     Damaged { segment: u64, reason: String },
-    /// A new segment is gone before it has replaced others. The pass was abandoned; a later pass
-    /// retries.
+    /// The file of a new segment disappeared before the segment replaced others. The pass was
+    /// abandoned; a later pass retries.
     Gone { reason: String },
-    /// The file of a replaced segment is gone before it was reused. Another such file is reused, or
-    /// a new file is created.
+    /// The file of a replaced segment was to be reused, but it has disappeared. Another such file
+    /// is reused, or a new file is created.
     SpareGone { reason: String },
     /// A rewrite is completed: the segments up to this position were replaced.
     Rewritten { position: u64 },
@@ -114,7 +114,7 @@ pub(super) enum Rewrite {
     /// No rewrite is in progress.
     #[default]
     None,
-    /// The state is being appended again. No segment is compacted in the meantime.
+    /// The caller appends its whole state again. No segment is compacted in the meantime.
     Appending,
     /// The appended state is durable; these segments have to be replaced.
     Due(Superseded),
@@ -140,7 +140,7 @@ pub(super) struct Compaction {
     /// Whether the file of the new segment was created.
     has_aside: bool,
     is_broken: bool,
-    /// Whether the file of an abandoned pass was removed.
+    /// Whether the file that an abandoned pass may have left was removed.
     is_tidy: bool,
     /// The time of the next check for a due pass, and the end of the sealed segments at the last
     /// check.
@@ -164,13 +164,15 @@ pub(super) struct Compaction {
     /// The directory that keeps the files replaced by a rewrite.
     kept_in: Option<PathBuf>,
     invalidations: u64,
-    /// The largest lead of the wall clock over the monotonic clock since it was last set back.
+    /// The wall clock's largest lead over the monotonic clock so far. When the wall clock is set
+    /// back, this begins again.
     ahead_max: i64,
-    /// The latest wall-clock time at which a pass has decided about tombstones.
+    /// The latest wall-clock time that a pass has used to decide which tombstones it drops.
     judged_by: i64,
 }
 
-/// If the wall clock falls back by at most this, it counts as slewed (NTP), not as set.
+/// The wall clock counts as set back if it falls back by more than this. If it falls back by less,
+/// NTP has only slewed it.
 const SET_BACK_MS: i64 = 1_000;
 
 impl Compaction {
@@ -185,7 +187,7 @@ impl Compaction {
         self.ahead_max = self.ahead_max.max(ahead);
     }
 
-    /// Notes that a file that was to be used again is gone, unless there is more important news.
+    /// Reports that a file that was to be reused is gone. Other news has precedence.
     pub(super) fn spare_gone(&mut self, reason: String) {
         self.news.get_or_insert(CompactionNews::SpareGone { reason });
     }
@@ -238,15 +240,15 @@ impl ShardLog {
     }
 
     /// Allows compaction to drop transaction markers up to this position, because a snapshot of
-    /// this position exists. Replay on state of an earlier position still needs the later markers
-    /// for its pending offsets.
+    /// this position exists. A replay onto a state of an earlier position would still need the
+    /// later markers, which end the transactions of pending offsets.
     pub fn keep_markers_after(&mut self, position: u64) {
         self.compaction.markers_until = self.compaction.markers_until.max(position);
     }
 
-    /// An upper bound of the positions of the tombstones and markers that compaction dropped; 0 if
-    /// it dropped none. State of an earlier position cannot be brought up to date with this log:
-    /// the log lacks some deletions and ends of transactions.
+    /// Compaction dropped tombstones and transaction markers up to at most this position; 0 if it
+    /// dropped none. A state from before this position cannot catch up by a replay of this log,
+    /// which lacks some deletions and ends of transactions.
     pub fn dropped_position(&self) -> u64 {
         self.segments.dropped_position()
     }

@@ -86,9 +86,9 @@ impl Notes {
         if self.transactions.is_full() { Err(Full) } else { Ok(1) }
     }
 
-    /// Notes one record of the last committed transaction. To be called until it returns None,
-    /// before another record is read. Returns the amount of work, in records. If there is no memory
-    /// for a record, older records of its key are kept.
+    /// Notes one record of the last committed transaction, and returns the amount of work, in
+    /// records. Call it until it returns None, before another record is read. If there is no memory
+    /// for a record, compaction keeps the older records of the record's key.
     pub(super) fn note_committed(&mut self) -> Option<std::result::Result<usize, Full>> {
         let (key, offset) = self.committed.pop()?;
         Some(self.note(key, offset))

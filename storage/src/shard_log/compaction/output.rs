@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose {
     pub(super) log_id: u64,
-    /// The smallest block size of the old segments and of the device, so that no block takes more
-    /// space than in its old segment.
+    /// Blocks are aligned to this size: the smallest block size of the old segments and of the
+    /// device. A larger one could make a block take more space than in its old segment.
     pub(super) block_bytes: u32,
     /// The block size of the device, to which writes are aligned.
     pub(super) align: u32,
@@ -34,12 +34,12 @@ pub(super) struct Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Keep,
-    /// Keep a tombstone, and start its `delete.retention.ms`: no older record of its key is left in
-    /// the log.
+    /// Keep a tombstone. No older record of its key is left in the log, so `delete.retention.ms`
+    /// begins for it.
     KeepClean,
     Drop,
-    /// Drop a tombstone past its delete horizon, or the marker of a transaction. A replay on state
-    /// of an earlier position then lacks this record.
+    /// Drop a tombstone past its delete horizon, or the marker of a transaction. A replay that
+    /// begins with the state of an earlier position will miss this record.
     DropMissed,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct Output {
     segment: Segment,
     /// The byte position of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,
-    /// The bytes between the header and the alignment `align`; they are written together with the
-    /// header.
+    /// The bytes between the header and the first multiple of `align`; they are written together
+    /// with the header.
     head: Vec<u8>,
     /// Complete blocks that are not yet part of a write.
     pending: Outbox,
@@ -67,15 +67,16 @@ pub(super) struct Output {
 /// The block that is being filled.
 #[derive(Debug, Default)]
 struct OpenBlock {
-    /// Space for the header, followed by the batches, each preceded by its partition.
+    /// Space for the header, followed by the batches, each preceded by its partition. In a
+    /// replicated log the batches are in `entries`.
     buffer: Vec<u8>,
     first_position: u64,
     last_position: u64,
     /// The partition of each batch, and the offset after the batch.
     parts: Vec<(LogPartition, i64)>,
     timestamp: i64,
-    /// Whether this block comes from a single old block with batches of transactions, and takes no
-    /// other block.
+    /// Whether this block takes the batches of only one old block, because that block has batches
+    /// of transactions.
     stands_alone: bool,
 }
 
@@ -115,10 +116,10 @@ impl Output {
         self.segment.end as usize + self.block.buffer.len()
     }
 
-    /// Begins the batches of an old block. If the block `stands_alone`, it becomes a block of its
-    /// own and keeps its positions. If such a block were merged into a longer one, a replay on
-    /// state of a position in the middle could apply the marker of an earlier transaction to a
-    /// later transaction of the same producer.
+    /// Begins to take the batches of an old block. If it `stands_alone`, it becomes a block of its
+    /// own and keeps its positions. Suppose it were merged into a longer block, and a replay began
+    /// in the middle of that block's positions: the replay could then apply the marker of an
+    /// earlier transaction to a later transaction of the same producer.
     pub(super) fn begin_block(&mut self, header: &BlockHeader, stands_alone: bool) {
         let length = self.block.buffer.len() + header.length as usize;
         let operations = header.last_position() - self.block.first_position + 1;
@@ -169,9 +170,9 @@ impl Output {
         }
     }
 
-    /// Completes the batch. An empty batch is kept only if `is_last`: as the last batch of its
-    /// partition it preserves the end offset. If no older records with the keys of its tombstones
-    /// are left, the batch gets the delete horizon `horizon`.
+    /// Completes the batch. An empty batch is dropped unless it `is_last`, the last of its
+    /// partition: it then preserves the end offset. The batch gets the delete horizon `horizon` if
+    /// it has tombstones and no older records of their keys are left.
     ///
     /// # Errors
     /// A kept record cannot be read, although it was read before.
@@ -204,7 +205,8 @@ impl Output {
         Ok(())
     }
 
-    /// Adds a block of empty batches at a position, to preserve the end offsets of partitions.
+    /// Adds a block of empty batches with this position. They preserve the end offsets of
+    /// partitions.
     pub(super) fn end_partitions(
         &mut self,
         ends: &[(LogPartition, i64)],
@@ -234,8 +236,8 @@ impl Output {
         self.dirty_from = Some(self.segment.end);
     }
 
-    /// Completes the segment after all records of the old ones. It covers sequence numbers up to
-    /// `last_sequence` and positions up to `last_position`.
+    /// Completes the segment after all records of the old segments. The new segment covers sequence
+    /// numbers up to `last_sequence` and positions up to `last_position`.
     pub(super) fn finish(&mut self, last_sequence: u64, last_position: u64) {
         self.seal();
         let segment = &mut self.segment;
@@ -249,8 +251,8 @@ impl Output {
         self.segment.dropped_position = self.segment.dropped_position.max(position);
     }
 
-    /// Returns the next write: its position in the file, and its bytes. None if less than a whole
-    /// write is pending or, with `all`, if nothing is pending.
+    /// Returns the next write: its position in the file, and its bytes. None if there are too few
+    /// bytes for a whole write. If `all` is set, a shorter write is returned, too.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u32, Vec<u8>)> {
         let Purpose { block_bytes, align, .. } = self.purpose;
         let whole = COMPACTION_IO_BYTES as usize;
@@ -268,7 +270,7 @@ impl Output {
         Some((self.segment.end - waiting as u32, data))
     }
 
-    /// The header and the bytes up to the alignment; they are written last.
+    /// The header, and the bytes up to the first multiple of `align`; they are written last.
     pub(super) fn header(&self) -> Vec<u8> {
         let Purpose { log_id, block_bytes, align, sequence, first_position, pass } = self.purpose;
         let segment = &self.segment;

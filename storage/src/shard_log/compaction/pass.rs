@@ -67,8 +67,8 @@ pub(super) struct Pass {
     /// The index of the source that is being read.
     at: usize,
     scan: Scan,
-    /// The open transaction that begins in the first dirty block, because of which nothing can be
-    /// compacted.
+    /// An open transaction that begins in the first dirty block, so the pass cannot compact
+    /// anything.
     blocked_by: Option<OpenTransaction>,
     /// The block that is being read.
     block: Place,
@@ -225,19 +225,18 @@ impl Pass {
         }
     }
 
-    /// The end of the compacted part when the table is full: the current block. If this is the
-    /// first block, it counts as noted although its keys exceed the table, so that the next pass
-    /// makes progress.
+    /// The end of the part that is compacted if the table is full: the start of the current block.
+    /// But the first dirty block is included, even though not all its keys are noted, so that the
+    /// next pass makes progress.
     fn cut_when_full(&self) -> Place {
         let Place { source, block } = self.block;
         let is_first = self.block == self.part.dirty_from;
         Place { source, block: if is_first { self.scan.block_end() } else { block } }
     }
 
-    /// Limits the rewriting to sources that were completely noted and contain no record of an open
-    /// transaction. If even the first dirty source does not qualify, it is rewritten up to its
-    /// first block that is not noted or has a record of an open transaction. If this is its first
-    /// dirty block, nothing is rewritten.
+    /// Limits the rewriting to the sources before the cut: the first block that is not noted or has
+    /// a record of an open transaction. If the cut is in the first dirty source, this source is
+    /// rewritten up to the cut. If the cut is the first dirty block, nothing is rewritten.
     fn end_map(&mut self) {
         let open = self.notes.first_open();
         let open_at = open.map(|(place, _)| place);

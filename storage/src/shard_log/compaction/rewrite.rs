@@ -1,7 +1,7 @@
 //! Rewrites a damaged log. The caller has the whole state in memory and appends all of it again, as
-//! records. Each key then has a newer record, and deleted keys need none. So all earlier segments
-//! are replaced, without reading them, by a segment that contains only the end offsets of
-//! partitions.
+//! records. So each existing key has a newer record, and the records of deleted keys may disappear.
+//! All earlier segments are then replaced, without reading them, by a segment that contains only
+//! the end offsets of partitions.
 
 use super::output::{Output, Purpose};
 use super::pass::{Pass, Source};
@@ -11,7 +11,8 @@ use crate::shard_log::partitions::Partition;
 use crate::shard_log::recovery::segment_file_name;
 use std::path::PathBuf;
 
-/// The number of end offsets in a block. Such a block is about as long as other compacted blocks.
+/// A block contains at least this number of end offsets, if there are enough. It is then about as
+/// long as other compacted blocks.
 const ENDS_OF_BLOCK: usize = 1_000;
 
 impl ShardLog {
@@ -68,7 +69,7 @@ impl ShardLog {
         let end = |it: &Partition| it.next_offset_in(last_sequence).max(it.skipped_to);
         let ends = self.partitions.iter().map(|(at, it)| (at, end(it)));
         let ends: Vec<_> = ends.filter(|(_, end)| *end > 0).collect();
-        // Each block needs a position of its own.
+        // There must not be more blocks than positions, because each block needs its own position.
         let of_block = ends.len().div_ceil(position as usize).max(ENDS_OF_BLOCK);
         let blocks = ends.chunks(of_block);
         let first = position + 1 - blocks.len() as u64;
@@ -82,20 +83,20 @@ impl ShardLog {
         Some(Pass::replacing(rules, sources, output))
     }
 
-    /// Keeps the files of superseded segments, for an analysis of the damage, before they are
-    /// replaced.
+    /// Gives the superseded segments' files second names in `kept_in` before they are replaced, so
+    /// that the damage can be analyzed.
     pub(super) fn keep_replaced(&mut self, first: u64, last: u64, ops: &mut Vec<FileOp>) {
         let Some(kept_in) = self.compaction.kept_in.take() else { return };
         for sequence in self.segments.sequences(first, last) {
             let name = kept_in.join(segment_file_name(sequence));
-            // If the server stops before the new segment has its name, the next start needs this
-            // file here.
+            // The file also keeps its old name: if the server stops before the new segment replaces
+            // it, the next startup needs it under this name.
             ops.push(FileOp::Keep { path: self.path(sequence), name, may_move: false });
         }
     }
 
-    /// Completes a rewrite: the superseded segments are removed. Data read from them is no longer
-    /// valid, and compaction may continue.
+    /// Notes that a rewrite is completed: the superseded segments are replaced. Data that was read
+    /// from them is no longer valid. Compaction may continue.
     pub(super) fn rewritten(&mut self, superseded: Superseded) {
         let Compaction { rewrite, is_broken, invalidations, news, .. } = &mut self.compaction;
         (*rewrite, *is_broken) = (Rewrite::None, false);

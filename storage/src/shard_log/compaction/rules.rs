@@ -34,8 +34,8 @@ pub(super) struct Rules {
 pub(super) struct Part {
     /// The first block that no earlier pass has compacted.
     pub(super) dirty_from: Place,
-    /// The end of the part, if it is within the first dirty source: the memory cannot hold more
-    /// keys, or an open transaction begins there.
+    /// The end of the part, if it is within the first dirty source. There the memory for keys was
+    /// full, or a transaction begins that has not ended.
     pub(super) cut: Option<Place>,
 }
 
@@ -48,14 +48,15 @@ pub(super) enum Treatment {
     Keep,
     /// Drop all records: their transaction was aborted.
     Drop,
-    /// Drop the marker: no record needs it any more. An earlier pass has dropped the records of its
-    /// transaction or, after a commit, taken them out of the transaction.
+    /// Drop the marker, because no record needs it any more: an earlier pass has handled its
+    /// transaction. That pass dropped the records if they were aborted, and made them
+    /// non-transactional if committed.
     DropMarker,
 }
 
 impl Part {
-    /// The treatment of the batch at a place. `position` is the last position of its block. All
-    /// transactions that begin before the cut have ended.
+    /// The treatment of the batch at a place. `position` is the last position of the batch's block.
+    /// The caller has chosen the cut so that all transactions that begin before the cut have ended.
     pub(super) fn treatment(
         &self,
         notes: &Notes,
@@ -107,7 +108,8 @@ pub(super) fn fate(
     if record.is_tombstone && header.delete_horizon().is_some_and(is_over) {
         return Fate::DropMissed;
     }
-    // This pass drops all older records of a key only if the key was noted.
+    // If the key was noted, this pass drops all older records of the key. Otherwise some may
+    // remain.
     let is_clean = record.is_tombstone && known == Some(offset);
     if is_clean { Fate::KeepClean } else { Fate::Keep }
 }

@@ -1,5 +1,5 @@
-//! The transactions in the part of the log that a pass compares: aborted transactions, and
-//! transactions without a marker so far.
+//! The aborted and the open transactions in the part of the log that a pass compares. A transaction
+//! is open until its marker is found.
 
 use crate::log_partition::LogPartition;
 use crate::newest::KeyHash;
@@ -51,8 +51,8 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// Begins without transactions. `map_bytes` is the memory for keys; transactions may take half
-    /// as much in addition.
+    /// Begins without transactions. `map_bytes` is the memory for keys. Transactions may use
+    /// additional memory, half as much as that.
     pub(super) fn new(map_bytes: usize) -> Self {
         let bytes_max = (map_bytes / 2).max(BYTES_MIN);
         Self { open: BTreeMap::new(), aborted: BTreeMap::new(), bytes: 0, bytes_max }

@@ -4,8 +4,8 @@ use super::{Case, Cut};
 use crate::layout::{Block, BlockHeader, SegmentHeader};
 use crate::limits::TORN_BYTES_MAX;
 
-/// The end of the bytes to cut off at `at`. In a recycled file nothing is cut: old blocks follow
-/// there, whose segment number differs.
+/// The end of the bytes that are cut off if the log ends at `at`. In a recycled file nothing is
+/// cut: the blocks after `at` are old ones, which have another segment number.
 pub(super) fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
     if header.is_recycled {
         return at;

@@ -10,22 +10,24 @@ pub enum Case {
     A,
     /// A block that continues the log: replayed.
     B,
-    /// A whole block of another segment or log, and no block of this segment after it: the log
-    /// ends.
+    /// A whole block of another segment or log. No block of this segment follows, so the log ends
+    /// here.
     C,
-    /// Zeros, then other bytes, but no block of this segment: cut.
+    /// Zeros, followed by other bytes without a block of this segment. The other bytes are cut off.
     D,
-    /// Not a whole block, and no block of this segment after it: cut.
+    /// Bytes that are not a whole block. No block of this segment follows, so they are cut off.
     E,
-    /// Not a block, but a block of this segment follows: refused.
+    /// Bytes that are not a block of this segment, although such a block follows: refused.
     F,
     /// A block whose positions do not continue the log: refused.
     G,
     /// The last segments have neither header nor blocks: created again.
     H,
-    /// A segment without a header has blocks, or segments follow it: refused.
+    /// A segment has blocks but no header, or is followed by a segment with a header or blocks:
+    /// refused.
     I,
-    /// The sequence numbers have a gap, or do not begin with 1: refused.
+    /// The sequence numbers of the segments have a gap, or begin with another number than 1:
+    /// refused.
     J,
     /// No segments: a new log.
     K,
@@ -34,15 +36,16 @@ pub enum Case {
     L,
     /// A whole block with batches that break their rules: refused.
     M,
-    /// A compacted segment: replayed; positions may be missing in it.
+    /// A compacted segment, which is replayed. Compaction may have removed positions from it.
     N,
-    /// A segment that an earlier compacted segment replaces: left over.
+    /// The old file of a segment that an earlier compacted segment replaces. It may be reused or
+    /// removed.
     O,
-    /// Two segments that both replace a third: refused.
+    /// Two segments that both claim to replace the same segment: refused.
     P,
     /// A compacted segment whose blocks contradict its header: refused.
     Q,
-    /// Not a block, and longer than any block could be: refused.
+    /// Bytes that are not a block, and more than a torn block could leave: refused.
     R,
 }
 

@@ -148,7 +148,8 @@ pub struct Recovery {
     /// The rules of the topics whose records the log may contain.
     pub(super) topics: TopicRules,
     pub(super) found: Recovered,
-    /// The segments without a header that were read last. Only more such segments may follow them.
+    /// The segments without a header at the end of the segments read so far, if there are any. Only
+    /// more such segments may follow.
     pub(super) unfinished: Option<Unfinished>,
     pub(super) known: KnownSegments,
     /// Damage up to this position is skipped, because a snapshot has all operations up to it.
@@ -212,8 +213,8 @@ impl Recovery {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
         }
         if let Some(Unfinished { first, .. }) = self.unfinished {
-            // An earlier segment was never completed, perhaps because it was being created again.
-            // This segment may be older, but it must not have blocks.
+            // An earlier segment has no header: it was never completed, or was being created again.
+            // This segment may be older than that one, but it must not contain blocks.
             let Ok(None) = self.header(sequence, bytes) else {
                 let what = "its header is not valid, and segments follow";
                 return refuse(Case::I, first, 0, what);
@@ -441,7 +442,7 @@ impl Recovery {
         if end > header.block_bytes as usize || torn_end > end {
             let (segment, end, torn_end) = (header.sequence, end as u32, torn_end as u32);
             self.found.tail = Some(Tail { segment, end, torn_end });
-            // An earlier cut no longer counts: it is in a segment that takes no more blocks.
+            // Bytes cut off in an earlier segment are ignored: no block will be written there.
             self.found.cut = None;
         }
     }

@@ -1,5 +1,5 @@
-//! Skips damage if a snapshot has all operations up to a position after it, or if a loss is
-//! accepted. Since positions ascend, it is known which operations are missing.
+//! Skips damage if a snapshot has the operations that are missing, or if the loss is accepted. The
+//! positions of blocks ascend, so a later block shows which operations are missing.
 
 use super::blocks::{classify, later_block};
 use super::{Case, Corruption, NOT_A_BLOCK, Recovered, Recovery};
@@ -46,8 +46,8 @@ impl Recovery {
         Self { spare_to: u64::MAX, accepts_loss: true, ..self }
     }
 
-    /// Takes over the segments before `sequence`, whose files are missing, from a snapshot. Returns
-    /// false if the snapshot does not list all of them.
+    /// Takes the segments before `sequence` from a snapshot, because their files are missing.
+    /// Returns false if the snapshot does not list all of them.
     pub(super) fn spare_missing(&mut self, sequence: u64) -> bool {
         while self.next_sequence() < sequence {
             let missing = self.next_sequence();
@@ -71,8 +71,8 @@ impl Recovery {
         is_spared
     }
 
-    /// Skips bytes that are not a block, up to the next block, if a snapshot has the operations in
-    /// between. Returns the position at which to continue.
+    /// Skips bytes that are not a block, if a snapshot has all operations before the next block.
+    /// Returns the position of that block or, if nothing is skipped, `at`.
     pub(super) fn spare_blocks(
         &mut self,
         header: &SegmentHeader,
@@ -97,8 +97,9 @@ impl Recovery {
         }
     }
 
-    /// Like [`Self::spare_blocks`], in a compacted segment, in which positions may be missing
-    /// anyway. The segment ends with `last_position`. None if no snapshot has the operations.
+    /// Like [`Self::spare_blocks`], but in a compacted segment, where positions may also be missing
+    /// without damage. `last_position` is the segment's last position. None if no snapshot has the
+    /// operations.
     pub(super) fn spare_compacted(
         &mut self,
         header: &SegmentHeader,
