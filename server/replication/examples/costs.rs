@@ -9,8 +9,8 @@ use muster_replication::{
     ReplicaId, Replicas, Session, Term,
 };
 
-/// Groups 0 to 50. The number of slots is three times as high, so that node 1 is the preferred
-/// leader of all of them.
+/// The groups of the cluster's image and of slots 0 to 49. These are the first third of 150 slots,
+/// whose preferred leader is node 1.
 const GROUPS: u16 = 51;
 const SLOTS: u16 = 150;
 
@@ -18,14 +18,14 @@ const SESSION: Session = Session(1);
 const LEADER: NodeId = NodeId(1);
 const FOLLOWER: NodeId = NodeId(2);
 
-/// The records of an entry: an OffsetCommit of one partition has about as many bytes.
+/// The records of an entry. They have about as many bytes as an OffsetCommit of one partition.
 const RECORDS: &[u8] = &[7; 100];
 
-/// The number of blocks, ticks or rounds that are counted, and of those before them.
+/// How many blocks, ticks or rounds are counted, and how many are run before the counted ones.
 const COUNTED: u64 = 200;
 const BEFORE: u64 = 100;
 
-/// The calls that are counted: those of one node.
+/// A measurement: the node whose calls are counted, and the work that the cluster does meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kind {
     name: &'static str,
@@ -35,7 +35,7 @@ struct Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Blocks with an entry of each of this number of groups.
+    /// Blocks in which each group has one entry. The field is the number of groups.
     Blocks(u16),
     /// Ticks of idle groups, with the heartbeats.
     Ticks,
@@ -90,7 +90,7 @@ enum Call {
     Step(Vec<(NodeId, PeerMessage)>),
     Propose(u16),
     Confirm,
-    /// The open block, if it has something, is sealed and durable. What is committed is applied.
+    /// Makes the open block durable, if it is not empty, and applies the committed entries.
     Flush,
 }
 

@@ -9,7 +9,7 @@ use raft::eraftpb::{
     Entry as RaftEntry, EntryType, Message, MessageType, Snapshot,
 };
 
-/// The context by which raft recognizes the votes of a transfer.
+/// The context of raft's vote requests in an election that a transfer of the leadership begins.
 const TRANSFER: &[u8] = raft::CAMPAIGN_TRANSFER;
 
 pub(crate) fn message_to_raft(message: PeerMessage) -> Message {
@@ -73,12 +73,12 @@ pub(crate) fn message_to_raft(message: PeerMessage) -> Message {
     raft
 }
 
-/// A message of this node's raft. The commit index of an acknowledgement is left out: only raft's
-/// group commit uses it, which is off.
+/// Converts a message of this node's raft. The commit index of an acknowledgement is left out: raft
+/// uses it only for its group commit, which is switched off. raft knows no echo.
 ///
 /// # Panics
 ///
-/// If raft sent a message that only other uses of it can cause.
+/// If raft is used differently than in this crate, and sends a message of another kind.
 pub(crate) fn message_from_raft(group: Group, mut raft: Message) -> PeerMessage {
     let index_and_term = (Index(raft.index), term_from_raft(raft.log_term));
     let commit = (Index(raft.commit), term_from_raft(raft.commit_term));
@@ -124,8 +124,8 @@ pub(crate) fn message_from_raft(group: Group, mut raft: Message) -> PeerMessage 
     PeerMessage { group, from, to, term: term_from_raft(raft.term), body }
 }
 
-/// A change of members is in the context of raft's entry. raft itself parses the `data` of such an
-/// entry, once, when it is proposed, and no other code does.
+/// An entry with a change of members has the change in raft's `context`. raft parses the entry's
+/// `data` only when the entry is proposed, and nothing else reads it, so it stays empty here.
 pub(crate) fn entry_to_raft(entry: Entry) -> RaftEntry {
     let mut raft =
         RaftEntry { index: entry.index.0, term: u64::from(entry.term.0), ..RaftEntry::default() };
@@ -172,13 +172,13 @@ pub(crate) fn change_to_raft(change: Change) -> ConfChangeV2 {
             raft.set_changes(vec![single(ConfChangeType::RemoveNode, id)].into());
         }
         Change::Replace { old, new } => {
-            // Explicit: raft does not leave the joint configuration by itself, because it forgets
-            // to if the leader changes meanwhile.
+            // With Explicit, raft stays in the joint configuration until `Change::Leave`. It would
+            // otherwise leave by itself, but forgets to if the leader changes meanwhile.
             raft.set_transition(ConfChangeTransition::Explicit);
             let remove = single(ConfChangeType::RemoveNode, old);
             raft.set_changes(vec![remove, single(ConfChangeType::AddNode, new)].into());
         }
-        // raft leaves a joint configuration by a change without contents.
+        // An empty change makes raft leave the joint configuration.
         Change::Leave => {}
     }
     raft
@@ -210,8 +210,8 @@ pub(crate) fn members_to_raft(members: &Members) -> ConfState {
     raft
 }
 
-/// raft keeps members in hash sets, so they are sorted here. No change makes a voter a learner, so
-/// raft's `learners_next` is always empty.
+/// raft has members in hash sets, so they are sorted here. Its `learners_next` is always empty,
+/// because no change makes a voter a learner.
 pub(crate) fn members_from_raft(raft: &ConfState) -> Members {
     let sorted = |raw: &[u64]| {
         let mut ids: Vec<ReplicaId> = raw.iter().map(|it| replica_from_raft(*it)).collect();
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// The messages that raft sends, with the kinds that no replica may send to another.
+    /// raft would send these kinds of messages only if it were used in other ways than here.
     #[test]
     fn other_messages_of_raft_are_a_defect() {
         for kind in [
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(members_from_raft(&unsorted), members);
     }
 
-    /// raft's own tracker applies each change, to the members that this crate means.
+    /// raft's own tracker applies each change. The result has the members that this crate expects.
     #[test]
     fn raft_understands_each_change() {
         use raft::{Changer, ProgressTracker};

@@ -14,7 +14,7 @@ pub struct Entry {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// The records of one slot in one block, as they stand in the log. Never empty.
+    /// The records that one slot has in one block, as bytes of the log. Never empty.
     Records(Bytes),
     /// A leader's first entry of its term.
     Empty,

@@ -41,16 +41,16 @@ impl Index {
     }
 }
 
-/// One node's part of a group, under the number that it has in raft.
+/// The part of a group on one node. The number is its id in raft.
 ///
-/// The number contains a generation, which group 0 assigns with each placement of a slot on a node,
-/// and never assigns twice. So late acknowledgements of an older replica do not count for a newer
-/// one of the same node.
+/// It contains the node, and a generation. Group 0 assigns a new generation, never used before,
+/// each time it places a slot on a node. So late acknowledgements of an older replica do not count
+/// for a newer replica on the same node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaId(NonZeroU64);
 
 impl ReplicaId {
-    /// The number of bits of the node id, which are the lowest ones.
+    /// The number of bits of the node id. They are the lowest bits of a replica's number.
     const NODE_BITS: u32 = 16;
 
     /// # Panics
@@ -67,8 +67,8 @@ impl ReplicaId {
         }
     }
 
-    /// The replica with this number in raft, on a wire or on a disk. There is none if the
-    /// generation is 0.
+    /// The replica whose number in raft, on a wire or on a disk is `raw`. None if its generation
+    /// would be 0.
     pub const fn from_raw(raw: u64) -> Option<Self> {
         match NonZeroU64::new(raw) {
             Some(id) if raw >> Self::NODE_BITS != 0 => Some(Self(id)),

@@ -1,5 +1,5 @@
-//! Faults inside the crate, which the world has to find. Only unit tests can inject them: in all
-//! other builds the answer is a constant false.
+//! Faults that tests inject into this crate, and that the world (the simulated cluster) has to
+//! find. Only unit tests can inject them. In all other builds, `is_injected` is a constant false.
 
 /// A fault. `docs/raft.md` has its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Injected {
     }
 }
 
-/// This thread has this fault, and no other.
+/// Injects this fault into the current thread. It replaces the thread's previous fault.
 #[cfg(test)]
 pub(crate) fn inject(fault: Option<Injected>) {
     INJECTED.set(fault);

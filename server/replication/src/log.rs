@@ -12,17 +12,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// The state in which raft begins. It is read once.
+    /// The term, the vote and the commit index with which raft starts. raft reads them once.
     pub(crate) start: Start,
     base: Base,
     /// The entries after the base.
     heads: VecDeque<Head>,
     /// The changes of members among these entries.
     changes: BTreeMap<Index, Change>,
-    /// The records of the newest entries, which need not be read from the disk, and the block of
-    /// each. Entries without records have empty ones.
+    /// The newest entries: the records of each, so that they need not be read from the disk, and
+    /// the block that has it. An entry without records has empty bytes here.
     cached: VecDeque<(BlockNumber, Bytes)>,
-    /// The entries and snapshots that raft waits for. raft reads by `&self`.
+    /// The entries and snapshots that raft waits for. It is a `RefCell` because raft asks for them
+    /// through a shared reference.
     pub(crate) wants: RefCell<Wants>,
 }
 
@@ -34,7 +35,8 @@ pub(crate) struct Start {
     pub(crate) commit: Index,
 }
 
-/// An entry in the index. raft-rs keeps 104 bytes for an entry, without its data.
+/// An entry in the index. It is much smaller than raft-rs' own struct for an entry: that has 104
+/// bytes, and its data.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     term: Term,
@@ -42,7 +44,7 @@ struct Head {
     bytes: u32,
 }
 
-/// Heads that are not those of the entries after the base, in their order.
+/// An error: the entries of a recovered log do not follow its base one by one, without a gap.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotContiguous;
 
@@ -116,11 +118,12 @@ impl Log {
         self.changes.values().copied()
     }
 
-    /// Appends entries of this block. They replace what the log has from the first of them on.
+    /// Appends entries that are in this block. If the log already has an entry with the index of
+    /// the first one, that entry and all later ones are replaced.
     ///
     /// # Panics
     ///
-    /// If they would leave a gap, or replace the base: raft's log and the index differ.
+    /// If they would leave a gap, or replace the base: then raft's log and the index differ.
     pub(crate) fn append(&mut self, block: BlockNumber, entries: &[Entry]) {
         let Some(first) = entries.first() else { return };
         self.truncate(first.index);
@@ -186,7 +189,7 @@ impl Log {
         self.cached.drain(..dropped);
     }
 
-    /// The first entry from which on all records are cached.
+    /// The index of the oldest entry whose records are cached. Those of all later entries are, too.
     pub(crate) fn cached_from(&self) -> Index {
         Index(self.last().0 + 1 - self.cached.len() as u64)
     }
@@ -201,13 +204,13 @@ impl Log {
         self.cached.get(place as usize)
     }
 
-    /// Whether the log has this very entry: a pair of index and term names one in all replicas.
+    /// Whether the log has this very entry: index and term identify an entry in all replicas.
     pub(crate) fn has(&self, entry: &Entry) -> bool {
         self.term_of(entry.index) == Some(entry.term)
     }
 
-    /// The snapshot for a replica that raft cannot reach by entries. raft asks again and again; the
-    /// wish is passed on once.
+    /// The snapshot for a replica that needs entries from before the base. raft asks again and
+    /// again; the caller is asked once.
     pub(crate) fn snapshot_for(&self, to: ReplicaId, at_least: Index) -> Option<Base> {
         let at_least = at_least.max(self.base.index);
         self.wants.borrow_mut().snapshot(to, at_least)

@@ -34,8 +34,9 @@ impl Members {
         self.all().any(|it| it == replica)
     }
 
-    /// Whether the change can follow: for example, only a learner is removed. A group without
-    /// voters gets its members from a snapshot.
+    /// Whether the change is possible in this configuration: for example, only a learner can be
+    /// removed. A joint configuration ends before the next change. A group without voters gets its
+    /// members from a snapshot.
     pub fn fits(&self, change: Change) -> bool {
         !self.voters.is_empty() && self.has_place_for(change)
     }

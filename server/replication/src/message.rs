@@ -26,12 +26,13 @@ pub enum Body {
         commit: Index,
         entries: Vec<Entry>,
     },
-    /// The log is the leader's up to `last`, and durable. Also the answer to a message of an older
-    /// term, which its sender notices by the term.
+    /// Up to `last`, the sender's log equals the leader's and is durable. Also the answer to a
+    /// message of an older term: the term of the answer shows the receiver that it is outdated.
     Appended {
         last: Index,
     },
-    /// An append after `at` does not fit. `hint` is the last entry that may be the leader's.
+    /// The entries after `at` do not fit the sender's log. `hint` is the last entry of this log
+    /// that the leader may have, too.
     Rejected {
         at: Index,
         hint: (Index, Term),
@@ -46,9 +47,11 @@ pub enum Body {
     },
     /// A candidate asks for a vote.
     Vote {
-        /// It asks whether it would win, before it begins a term.
+        /// Whether this is a pre-vote: the candidate asks whether it would win, before it begins a
+        /// term.
         pre: bool,
-        /// The leader has named the candidate, so the vote does not wait for the leader's loss.
+        /// The leader has named the candidate as its successor. So voters grant the vote even if
+        /// they still hear from the leader.
         transfer: bool,
         last: (Index, Term),
         commit: (Index, Term),

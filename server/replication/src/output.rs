@@ -3,7 +3,7 @@
 use crate::{Base, Entry, Group, Index, Members, NodeId, PeerMessage, ReplicaId, Round, Term};
 use std::ops::RangeInclusive;
 
-/// The consequences of calls. The caller performs all of them, and empties it.
+/// The consequences of calls. The caller carries out all of them, and then empties the output.
 ///
 /// Messages may leave at once; those that have to wait for a flush come out of
 /// `Replicas::persisted`.
@@ -14,20 +14,21 @@ pub struct Output {
     pub send: Vec<(NodeId, PeerMessage)>,
     /// The new commit index of a group. Followers apply the entries up to it.
     pub committed: Vec<(Group, Index)>,
-    /// The members of a group, since the change at this index.
+    /// The new members of a group, and the index of the entry that changed them.
     pub members: Vec<(Group, Index, Members)>,
     /// Rounds that a quorum confirmed. Earlier rounds of the group have ended before.
     pub confirmed: Vec<(Group, Round)>,
     /// Rounds that will not be confirmed.
     pub failed: Vec<(Group, Round)>,
-    /// Changed roles. A replica that was the leader in a term, and is not any more, takes its open
-    /// entry out of the block, and loads the group again up to the commit index.
+    /// Changed roles. A replica that is no longer the leader takes its open entry (records that
+    /// were not proposed yet) out of the block, and loads the group again up to the commit index.
     pub roles: Vec<(Group, Role)>,
-    /// Entries that followers need, and that are not in memory. `Replicas::fetched` gets them.
+    /// Entries that followers need, and that are not in memory. The caller reads them for
+    /// `Replicas::fetched`.
     pub fetch: Vec<(Group, RangeInclusive<Index>)>,
-    /// Replicas that need a snapshot. Once one has it, `Replicas::offer` is called.
+    /// Replicas that need a snapshot. The caller calls `Replicas::offer` once a replica has it.
     pub restore: Vec<(Group, ReplicaId)>,
-    /// Groups whose replica here is no longer a member, and was dropped.
+    /// Groups whose replica on this node left the group, or was removed. The replica was dropped.
     pub gone: Vec<Group>,
 }
 
@@ -44,17 +45,18 @@ pub enum Record {
     /// The replica has lost a part of its log. It stays quarantined after a restart, as it could
     /// vote for a candidate that lacks what it has lost.
     Quarantined,
-    /// An entry makes void each entry of its group that stands before it in the log, and has an
-    /// index of at least its own. A durable block is never rewritten.
+    /// An entry makes void all entries of its group that stand before it in the log and have the
+    /// same or a higher index. A durable block is never rewritten.
     Entry(Entry),
 }
 
-/// The part of a replica in its group.
+/// The role of a replica in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Leader {
         term: Term,
-        /// Whether an entry of its term is committed. It knows all committed entries by then.
+        /// Whether an entry of its term is committed. From then on, the leader knows all committed
+        /// entries.
         ready: bool,
     },
     Follower {

@@ -1,24 +1,29 @@
 //! The order in which the voters of a group stand for election.
 //!
-//! raft draws random timeouts. Here each voter has its own one, by its rank, so that the preferred
-//! leader stands first, and a run depends on its seed alone.
+//! raft draws random timeouts. Here the rank of a voter determines its timeout, so that the
+//! preferred leader stands first, and a run depends on its seed alone.
 
 use crate::{Group, Members, NodeId, ReplicaId};
 
-/// Ticks without a leader after which the first voter stands for election: E. A tick is 50 ms, or
-/// more if the election timeout is more than 1,000 ms.
+/// The election timeout of the preferred leader, in ticks: `E` in `docs/raft.md`. A tick is 50 ms,
+/// or more if an election timeout of more than 1,000 ms is configured.
 pub const ELECTION_TICKS: u32 = 20;
 
-/// The distance of two ranks, in ticks: enough for an election.
+/// The timeout of a rank is this number of ticks longer than that of the rank before it. This is
+/// enough time for an election.
 pub(crate) const RANK_TICKS: usize = 3;
 
 /// No timeout reaches this number of ticks.
 pub(crate) const MAX_ELECTION_TICKS: usize = 2 * ELECTION_TICKS as usize;
 
-/// The voters in the order in which they stand: the preferred leader first.
+/// The voters in the order in which they stand for election: the preferred leader first.
 ///
-/// A slot prefers number s / ceil(slots / V) of its V voters, by node id, so that a node leads
-/// consecutive slots, which are on different shards. The image prefers the first voter.
+/// Sorted by node id, the V voters have the numbers 0 to V - 1. Slot s prefers the voter with the
+/// number s / ceil(slots / V), rounded down. So a node leads consecutive slots, and these are on
+/// different shards. The group of the image prefers voter 0.
+///
+/// The groups that follow those of the slots are reserved for records of user topics. With S
+/// slots, group S + g has the same order of voters as group g.
 pub fn order(slots: u16, group: Group, members: &Members) -> Vec<ReplicaId> {
     let mut voters = members.voters.clone();
     voters.sort_unstable_by_key(|it| (it.node(), *it));
@@ -34,20 +39,22 @@ pub fn order(slots: u16, group: Group, members: &Members) -> Vec<ReplicaId> {
     voters
 }
 
-/// The ticks without a leader after which a voter with this rank stands for election. raft refuses
-/// longer ones; seven voters would have different ones.
+/// The ticks without a leader after which a voter with this rank stands for election. The timeouts
+/// of the first seven ranks differ. Later ranks share one, as raft needs timeouts below
+/// [`MAX_ELECTION_TICKS`].
 pub(crate) fn timeout(rank: usize) -> usize {
     (ELECTION_TICKS as usize + RANK_TICKS * rank).min(MAX_ELECTION_TICKS - 1)
 }
 
-/// The election timeout of a replica. One that is no voter does not stand.
+/// The election timeout of a replica. A replica that is no voter does not stand for election.
 pub(crate) fn timeout_of(replica: ReplicaId, order: &[ReplicaId]) -> usize {
     timeout(order.iter().position(|it| *it == replica).unwrap_or(order.len()))
 }
 
-/// The ticks that a replica has waited, if the process of its leader is known to be gone: the first
-/// voter that is left stands after the next tick, and the next ones after it by their distance.
-/// Each grants a vote at once, as it has waited for an election timeout.
+/// The process of the leader is known to be gone, so a replica need not wait its whole election
+/// timeout. Returns how many ticks of it count as waited already. Then the first voter whose node
+/// is not gone stands at the next tick, and each later one [`RANK_TICKS`] after the one before.
+/// All but the preferred leader count at least [`ELECTION_TICKS`], so they grant votes at once.
 pub(crate) fn hurried(
     replica: ReplicaId,
     order: &[ReplicaId],

@@ -1,6 +1,7 @@
-//! The rounds in progress at a leader. raft forgets a round silently when the role or the term
-//! changes, and when its messages are lost for long. So each round ends here in one of three ways:
-//! it is confirmed, the role or term changes, or its time is over.
+//! The rounds in progress at a leader. A round asks a quorum whether the leader still leads. raft
+//! forgets it silently when the role or the term changes, and when its messages are lost for long.
+//! So each round ends here in one of three ways: it is confirmed, the role or term changes, or an
+//! election timeout has passed.
 
 use crate::Round;
 use std::collections::VecDeque;

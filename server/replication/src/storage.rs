@@ -1,8 +1,8 @@
 //! raft's view of the log.
 //!
-//! Callers that cannot wait get entries without records, from the index: raft looks only for
-//! changes of members among them. Entries for followers have their records, from the cache or after
-//! a read in the background.
+//! raft asks for entries in two ways. If it cannot wait, it gets them from the index, without their
+//! records: it only looks for changes of members among them. If they are for a follower, it gets
+//! them with their records: from the cache, or after a read in the background.
 
 use crate::convert::{base_to_raft, entry_to_raft, members_to_raft, replica_from_raft};
 use crate::log::Log;
@@ -28,7 +28,7 @@ impl Log {
         let entries = if low >= self.cached_from() {
             at_most(max, indexes.map_while(|it| self.entry(it)))
         } else {
-            // Between request and read, other entries may have taken the places of these.
+            // While they were being read, other entries may have replaced these in the log.
             let wants = self.wants.borrow();
             let fetched = indexes.zip(wants.fetched(low));
             let valid = fetched.take_while(|(index, it)| it.index == *index && self.has(it));
@@ -37,7 +37,7 @@ impl Log {
         (!entries.is_empty()).then_some(entries)
     }
 
-    /// The last entry of a read for a follower that begins with `low`.
+    /// The index at which a read that begins with `low` ends. The read is for a follower.
     fn end_of_read(&self, low: Index, high: Index, max: u64) -> Index {
         let high = high.min(self.cached_from());
         let mut size = size_of(self.head(low).expect("raft stays in the log"));

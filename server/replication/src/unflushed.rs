@@ -1,7 +1,6 @@
-//! The blocks that a replica waits for: its readies that are not durable, and the messages that may
-//! leave only when they are.
-//!
-//! A *ready* is raft's word for a set of changes that it hands out, with a number.
+//! The blocks that a replica waits for. A *ready* is a set of changes that raft hands out, with a
+//! number. It waits here until it is durable. Some of its messages may leave only then, so they
+//! wait, too.
 
 use crate::{BlockNumber, PeerMessage};
 use std::collections::VecDeque;
@@ -21,15 +20,15 @@ pub(crate) struct Waiting {
 }
 
 impl Unflushed {
-    /// The open block has something of the replica, which the next readies wait for.
+    /// Notes that the open block has a record of the replica: later readies wait for this block.
     pub(crate) fn begin(&mut self, open: BlockNumber) {
         if self.blocks.back().is_none_or(|it| it.block != open) {
             self.blocks.push_back(Waiting { block: open, ready: 0, messages: Vec::new() });
         }
     }
 
-    /// A ready becomes durable with the last block that has something of the replica. Its messages
-    /// that have to wait are added to the result. None if all is durable already.
+    /// Adds a ready. It is durable once the last block with a record of the replica is. Returns the
+    /// list of messages that wait for this block. None if there is none: then all is durable.
     pub(crate) fn add(&mut self, ready: u64) -> Option<&mut Vec<PeerMessage>> {
         let last = self.blocks.back_mut()?;
         last.ready = ready;

@@ -1,11 +1,12 @@
 //! The checks of a message before raft sees it.
 //!
-//! raft asserts what an honest replica with an intact disk never sends: one bad message could end a
-//! process with all of its groups. A message that passes here makes no replica panic.
+//! raft panics at messages that an honest replica with an intact disk never sends. So without these
+//! checks, one bad message could end a process with all of its groups. No message that passes them
+//! makes a replica panic.
 //!
 //! Most refusals blame the sender: its message is dropped, which is always safe. A refusal blames
-//! *this* replica only if the message contradicts what this replica has, and the sender has no
-//! reason to be wrong: this replica has lost entries, or has others than were committed.
+//! *this* replica only if the message contradicts what this replica has, and the sender cannot be
+//! wrong. Then this replica has lost entries, or has other entries than the committed ones.
 
 use crate::injected::Injected;
 use crate::log::Log;
@@ -27,8 +28,8 @@ pub enum Lie {
 
 type Verdict = Result<(), Lie>;
 
-/// `placed` has the replicas that group 0 has placed. A replica that was born empty knows its
-/// leader from there.
+/// `placed` has the replicas that group 0 has placed. A replica without entries accepts its leader
+/// because the leader is among them.
 pub(crate) fn validate(
     raft: &Raft<Log>,
     placed: &BTreeSet<ReplicaId>,
@@ -91,7 +92,8 @@ fn check_index(index: Index) -> Verdict {
     expect(index < Index::LIMIT, "the index is out of range")
 }
 
-/// An entry, or the beginning of an empty log: raft takes term 0 for any index beyond the log.
+/// Checks the place of an entry, or of the beginning of an empty log. Term 0 is refused for all
+/// other indexes, because raft takes it for the term of any index beyond the log.
 fn check_position((index, term): (Index, Term), of_message: Term) -> Verdict {
     check_index(index)?;
     expect(term <= of_message, "an entry has a later term than the message")?;
@@ -124,7 +126,7 @@ pub(crate) fn check_members(members: &Members) -> Verdict {
     // A single voter would lead at once, and raft asserts that the log of a leader is durable.
     expect(voters.len() > 1, "a snapshot with fewer than two voters")?;
     expect(outgoing.len() != 1, "a snapshot with fewer than two voters")?;
-    // A replica may be a voter before and after the change, but no learner beside that.
+    // A replica may be a voter both before and after the change, but a voter is no learner.
     for voters in [voters, outgoing] {
         let distinct: BTreeSet<_> = voters.iter().chain(learners).collect();
         let is_distinct = distinct.len() == voters.len() + learners.len();
@@ -154,7 +156,7 @@ fn check_state(raft: &Raft<Log>, message: &PeerMessage) -> Verdict {
             Err(Lie::Quarantined("entries that are committed are missing"))
         }
         Body::Install { base } => agree(raft, (base.index, base.term)),
-        // The leader names a replica that has all entries of its term.
+        // A leader names only a replica that has all of its entries, so this one knows its term.
         Body::StandNow => expect(is_of_this_term, "a leader names a replica without its term"),
         Body::Appended { last } if leads => {
             expect(last.0 <= log.last_index(), "an acknowledgement of entries that were not sent")
@@ -187,7 +189,7 @@ fn is_of_leader(body: &Body) -> bool {
     }
 }
 
-/// An entry at or below the commit index is the one that this replica has.
+/// Checks that an entry up to the commit index is the one that this replica has.
 fn agree(raft: &Raft<Log>, (index, term): (Index, Term)) -> Verdict {
     let log = &raft.raft_log;
     let is_known = (log.first_index() - 1..=log.committed).contains(&index.0);

@@ -1,7 +1,7 @@
 //! The parts of a log that raft asked for, and that are not in memory: old entries, and snapshots
-//! for replicas that are too far away for entries.
+//! for replicas that need entries from before the base.
 //!
-//! raft asks again with each answer to a heartbeat. The caller hears of each wish once.
+//! raft asks again with each answer to a heartbeat. The caller is asked for each part only once.
 
 use crate::{Base, Entry, Index, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 
 #[derive(Debug, Default)]
 pub(crate) struct Wants {
-    /// The first entry of each range that is being read. Followers that wait for the same entry
-    /// share the range.
+    /// The index of the first entry of each range that is being read. If several followers wait for
+    /// this entry, one read serves them all.
     reads: BTreeSet<Index>,
     /// The ranges among them that the caller has not heard of.
     new_reads: Vec<RangeInclusive<Index>>,
@@ -18,28 +18,28 @@ pub(crate) struct Wants {
     read: Vec<Entry>,
     /// The replicas that need a snapshot.
     snapshots: BTreeSet<ReplicaId>,
-    /// The replicas among them that the caller has not heard of.
+    /// The replicas of `snapshots` for which the caller was not asked yet.
     new_snapshots: Vec<ReplicaId>,
     /// The snapshots that their receivers have, until raft has sent the message that installs them.
     offers: BTreeMap<ReplicaId, Base>,
 }
 
 impl Wants {
-    /// Asks for entries, unless a read that begins there is in progress.
+    /// Asks for entries, unless a read that begins there is in progress, or has failed lately.
     pub(crate) fn read(&mut self, first: Index, last: Index) {
         if self.reads.insert(first) {
             self.new_reads.push(first..=last);
         }
     }
 
-    /// The entries from this one on that the caller has read.
+    /// The entries that the caller has read, beginning with the one at `first`.
     pub(crate) fn fetched(&self, first: Index) -> &[Entry] {
         let place = self.read.iter().position(|it| it.index == first);
         place.map_or(&[], |place| &self.read[place..])
     }
 
-    /// A read that began with this entry has ended with these entries: with fewer than asked for,
-    /// or none, if they are no longer in the log.
+    /// The read that began at `first` has ended, and found these entries. They are fewer than asked
+    /// for, or none, if the others are no longer in the log.
     pub(crate) fn end_read(&mut self, first: Index, entries: Vec<Entry>) {
         self.reads.remove(&first);
         self.read = entries;
@@ -53,7 +53,7 @@ impl Wants {
     pub(crate) fn snapshot(&mut self, to: ReplicaId, at_least: Index) -> Option<Base> {
         match self.offers.remove(&to) {
             Some(base) if base.index >= at_least => Some(base),
-            // The log was cut after the snapshot was begun: entries after it are missing.
+            // The log was cut after the snapshot was begun, so it lacks the entries that follow it.
             Some(_) | None => {
                 if self.snapshots.insert(to) {
                     self.new_snapshots.push(to);
@@ -63,9 +63,10 @@ impl Wants {
         }
     }
 
-    /// The receiver has this snapshot. A row that does not name it is of no use: its raft would
-    /// ignore the message, and raft would wait for ever. A joint row is of use: without it, a group
-    /// whose log was cut during a change of members could wait for its end for ever.
+    /// The receiver has this snapshot. If the snapshot does not name the receiver as a member, it
+    /// is useless: the receiver's raft would ignore the message, and raft here would wait for ever.
+    /// A snapshot from the middle of a change of members is useful. Without it, a group whose log
+    /// was cut during the change could wait for the end of the change for ever.
     pub(crate) fn offer(&mut self, to: ReplicaId, base: Base) {
         self.snapshots.remove(&to);
         if base.members.contains(to) {
@@ -73,7 +74,8 @@ impl Wants {
         }
     }
 
-    /// The replica's node has lost what was on its way, so its wish is new when raft repeats it.
+    /// Messages and snapshots on their way to the replica's node are lost. When raft asks for the
+    /// snapshot again, the caller is asked again, too.
     pub(crate) fn lost(&mut self, to: ReplicaId) {
         self.snapshots.remove(&to);
         self.offers.remove(&to);

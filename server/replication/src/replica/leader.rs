@@ -12,9 +12,9 @@ use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
 pub enum NotNow {
     /// The replica does not lead, or has no committed entry of its term.
     NotLeader,
-    /// A transfer is in progress, or no round was confirmed since the last one began. Transfers
-    /// delay raft's check that a leader has a quorum, so without this rule a leader that is cut off
-    /// could stay one.
+    /// A transfer is in progress, or no round was confirmed since the last transfer began.
+    /// Transfers delay raft's check that a leader has a quorum, so without this rule a leader that
+    /// is cut off could stay the leader.
     Transfer,
     /// A change of members is not applied yet.
     Change,
@@ -31,12 +31,12 @@ impl Replica {
         self.role.leads().is_some() && self.raft.raft.lead_transferee.is_none()
     }
 
-    /// Appends an entry of records, whose machines have applied them.
+    /// Appends an entry with records that the state machines of the group have applied already.
     ///
     /// # Panics
     ///
-    /// If the replica is not open, or if there are no records: an entry without records is a
-    /// leader's first one.
+    /// If the replica is not open, or if there are no records: the only entry without records is
+    /// the one with which raft begins a leader's term.
     pub(crate) fn propose(&mut self, records: Bytes, turn: &mut Turn<'_>) -> Index {
         assert!(self.is_open() && !records.is_empty(), "a proposal that cannot be accepted");
         let entry = RaftEntry { data: records, ..RaftEntry::default() };
@@ -82,7 +82,7 @@ impl Replica {
         Some(round)
     }
 
-    /// Hands the group over to the voter on this node. The caller has closed the slot before, and
+    /// Hands the group over to the voter on node `to`. The caller has closed the slot before, and
     /// has taken its open entry out of the block.
     pub(crate) fn transfer(&mut self, to: NodeId, turn: &mut Turn<'_>) -> Result<(), NotNow> {
         self.ready_leader()?;

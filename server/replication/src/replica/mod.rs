@@ -1,11 +1,11 @@
 //! One replica: raft's state machine with its log, and the rules by which it is called.
 //!
 //! Each call changes raft, and then `ready` hands out what has changed. `leader` has the calls that
-//! only a leader answers, and `peers` has the news of other nodes.
+//! only a leader answers. `peers` handles what becomes known about other nodes.
 //!
-//! The letters are those of the rules in `docs/raft.md`. The order of calls inside `ready` keeps A,
-//! B, D and G; `settle` there keeps C; `storage` keeps F. Rule E is kept where the replica could
-//! stand for election: at a tick, and when a leader names it.
+//! Letters such as (A) in comments name the rules of `docs/raft.md`. The order of calls inside
+//! `ready` keeps A, B, D and G; `settle` there keeps C; `storage` keeps F. Rule E is kept where the
+//! replica could stand for election: at a tick, and when a leader names it.
 
 mod leader;
 mod peers;
@@ -30,10 +30,10 @@ use std::collections::BTreeSet;
 /// The ticks between two heartbeats.
 const HEARTBEAT_TICKS: usize = 4;
 
-/// The messages with entries that may be on their way to a follower.
+/// The most messages with entries that may be on their way to a follower.
 const MESSAGES_IN_FLIGHT: usize = 64;
 
-/// The bytes of entries in a message, unless a single entry has more.
+/// The most bytes of entries in a message, unless a single entry has more.
 const MESSAGE_BYTES: u64 = 1 << 20;
 
 /// A group that recovery found in the log of the shard.
@@ -41,16 +41,16 @@ const MESSAGE_BYTES: u64 = 1 << 20;
 pub struct RecoveredGroup {
     pub group: Group,
     pub replica: ReplicaId,
-    /// The newest row of a snapshot, or the marker at which the log begins.
+    /// Where the log begins: the group's row in the newest snapshot, or a birth or restore marker.
     pub base: Base,
     /// The newest term, and the vote in it.
     pub term: Term,
     pub vote: Option<ReplicaId>,
-    /// The greatest commit index in an entry's header, or the base.
+    /// The greatest commit index that an entry's header has, but at least the index of the base.
     pub commit: Index,
     /// The entries after the base that are not void.
     pub tail: Vec<EntryHead>,
-    /// Whether a record says that the replica is quarantined.
+    /// Whether a record says that the replica is quarantined. Then its log is not looked at.
     pub is_quarantined: bool,
     /// The replicas that group 0 has placed.
     pub known: Vec<ReplicaId>,
@@ -108,13 +108,14 @@ pub(crate) struct Replica {
 enum State {
     Running,
     Quarantined,
-    /// The replica is no member of its group any more. raft panics if it is called.
+    /// The replica is no member of its group any more, and raft would panic if it were called.
+    /// When the replica left, [`Output::gone`] got the group, so that the replica is dropped.
     Gone,
 }
 
 impl Replica {
     /// A replica without an entry. It waits for a snapshot, as the first configuration is not in
-    /// the log. Its birth marker is the first it has in the open block.
+    /// the log. Its first record in the open block is its birth marker.
     pub(crate) fn born(
         slots: u16,
         group: Group,
@@ -177,8 +178,8 @@ impl Replica {
             } else {
                 ReadOnlyOption::Safe
             },
-            // Followers of a slot have no use for its commit index before the next entry. A new
-            // leader waits for the image.
+            // Followers of a slot need its commit index no earlier than the next entry. Followers
+            // of the image need it at once, because a new leader waits for the image.
             skip_bcast_commit: group != Group::IMAGE,
             ..Config::default()
         };
@@ -278,7 +279,7 @@ impl Replica {
         let was_active = self.raft.raft.prs().get(from).is_some_and(|it| it.recent_active);
         match self.raft.step(message_to_raft(message)) {
             Ok(()) => {}
-            // An answer to this replica, which has applied the sender's removal meanwhile.
+            // It answers this replica, which has meanwhile applied the removal of the sender.
             Err(raft::Error::StepPeerNotFound) => return Ok(()),
             Err(error) => panic!("raft refuses a valid message: {error}"),
         }
@@ -289,8 +290,8 @@ impl Replica {
         Ok(())
     }
 
-    /// The block is durable, and all before it. raft hears of it before the messages leave that
-    /// have waited for it (A).
+    /// The block is durable, and all before it. raft is notified first; then the messages leave
+    /// that have waited for the block (A).
     pub(crate) fn persisted(&mut self, durable: BlockNumber, turn: &mut Turn<'_>) {
         let mut has_waited = false;
         while let Some(waiting) = self.unflushed.pop(durable) {
@@ -312,18 +313,19 @@ impl Replica {
         }
     }
 
-    /// A snapshot of this replica has the entries up to the base.
+    /// A snapshot of this replica has the entries up to the base, so the log drops them.
     ///
     /// # Panics
     ///
-    /// If they are not all applied, committed and durable: raft reads entries that are not applied.
+    /// If one of them is not applied, because raft still reads entries that are not applied.
     pub(crate) fn compacted(&mut self, base: Base) {
         assert!(base.index.0 <= self.raft.raft.raft_log.applied, "a snapshot of the future");
         self.raft.mut_store().compact(base);
     }
 
-    /// Drops the records up to the entry with this index from memory, if it is that of the block.
-    /// The group may have another replica by now, or the replica another entry.
+    /// Drops the cached records up to the entry with this index, if the cached entry with this
+    /// index is the one that the block has. Meanwhile another entry may have replaced it, or
+    /// another replica of the group this one.
     pub(crate) fn evict(&mut self, block: BlockNumber, through: Index) {
         if self.raft.store().cached_block(through) == Some(block) {
             self.raft.mut_store().evict(through);

@@ -1,4 +1,5 @@
-//! The news of other nodes, and the parts of the log that they wait for.
+//! Other nodes: connections to them, messages that were lost, and entries and snapshots that
+//! their replicas need.
 
 use super::{Replica, State, Turn};
 use crate::convert::replica_from_raft;
@@ -20,8 +21,8 @@ impl Replica {
         }
     }
 
-    /// Messages to the node were lost: entries are sent again, and snapshots that its replicas need
-    /// are asked for again.
+    /// Messages to the node were lost. raft sends their entries again. If the node's replicas need
+    /// snapshots, the caller is asked for these again.
     pub(crate) fn lost(&mut self, node: NodeId, turn: &mut Turn<'_>) {
         if self.state != State::Running {
             return;
@@ -33,7 +34,8 @@ impl Replica {
         self.take_readies(turn);
     }
 
-    /// Entries were read for followers: those from `first` on that the log still has.
+    /// The caller has read entries that followers need. `entries` begins at index `first`, and has
+    /// those that are still in the log.
     pub(crate) fn fetched(&mut self, first: Index, entries: Vec<Entry>, turn: &mut Turn<'_>) {
         if self.state != State::Running {
             return;
@@ -61,7 +63,7 @@ impl Replica {
         self.take_readies(turn);
     }
 
-    /// The followers whose next entry is this one, and that wait for no answer.
+    /// The followers whose next entry is this one. raft itself skips those whose answer it awaits.
     fn followers_at(&self, next: Index) -> Vec<u64> {
         let others = self.raft.raft.prs().iter().filter(|(id, _)| **id != self.id.raw());
         let waiting = others.filter(|(_, progress)| {

@@ -11,7 +11,7 @@ use raft::eraftpb::{Entry as RaftEntry, EntryType, Message};
 use raft::{INVALID_ID, ReadState, Ready, SnapshotStatus, StateRole};
 
 impl Replica {
-    /// Hands out all that has changed, and then brings the rest in line with it.
+    /// Hands out all that has changed in raft, and then updates what depends on raft's state.
     pub(super) fn take_readies(&mut self, turn: &mut Turn<'_>) {
         while self.state == State::Running && self.raft.has_ready() {
             self.take_ready(turn);
@@ -21,8 +21,8 @@ impl Replica {
         }
     }
 
-    /// Between `ready` and `advance_append_async`, nothing else is called (B). The log has the
-    /// entries by then; they are not durable.
+    /// Nothing else is called between `ready` and `advance_append_async` (B). When the latter is
+    /// called, the log already has the entries, though they are not durable yet.
     fn take_ready(&mut self, turn: &mut Turn<'_>) {
         let mut ready = self.raft.ready();
         let number = ready.number();
@@ -46,17 +46,17 @@ impl Replica {
         self.take_changes(committed, turn);
     }
 
-    /// raft waits for the answer to a snapshot for ever, and any message may be lost. A receiver
-    /// has its snapshot before this message leaves. So raft hears of its success at once: the next
-    /// append shows whether the receiver has installed it.
+    /// After raft has sent a snapshot, it waits until it is notified of the result, for ever if the
+    /// answer is lost. But here the receiver has the snapshot before the message leaves. So raft is
+    /// notified at once that the receiver has it. The next append shows whether it was installed.
     fn end_installs(&mut self, sent: &[PeerMessage]) {
         for install in sent.iter().filter(|it| matches!(it.body, Body::Install { .. })) {
             self.raft.report_snapshot(install.to.raw(), SnapshotStatus::Finish);
         }
     }
 
-    /// Messages that promise something durable wait for the last block that has a part of it. If
-    /// there is none, all is durable.
+    /// Messages that promise something durable wait for the last block that has a record of this
+    /// replica. If no such block is left, all is durable.
     fn hold(&mut self, ready: u64, messages: Vec<PeerMessage>, turn: &mut Turn<'_>) {
         if let Some(waiting) = self.unflushed.add(ready) {
             waiting.extend(messages);
@@ -85,7 +85,7 @@ impl Replica {
         let Some(state) = ready.hs() else { return };
         let vote = (state.vote != INVALID_ID).then(|| replica_from_raft(state.vote));
         let vote = (term_from_raft(state.term), vote);
-        // The state also changes with the commit index, which the headers of entries have.
+        // raft's state also has the commit index, which the headers of entries have already.
         if vote != self.vote {
             self.vote = vote;
             turn.out.log.push((self.group, Record::Vote(vote.0, vote.1)));
@@ -111,8 +111,8 @@ impl Replica {
     }
 
     /// Applies the changes of members among these committed entries. raft panics at a replica that
-    /// is no member, so such a replica is not called again (D). It has an error for some changes
-    /// that do not fit, which no honest leader proposes.
+    /// is no member, so such a replica is not called again (D). For some changes that do not fit,
+    /// raft returns an error; no honest leader proposes such a change.
     fn take_changes(&mut self, committed: Vec<RaftEntry>, turn: &mut Turn<'_>) {
         for entry in committed {
             if entry.get_entry_type() != EntryType::EntryConfChangeV2 {
@@ -141,8 +141,8 @@ impl Replica {
         turn.out.gone.push(self.group);
     }
 
-    /// The rest that depends on raft's state. Votes move the commit index, too, so that it is
-    /// looked at after each call (G).
+    /// Reports the new role and commit index, and other results of raft's new state. The commit
+    /// index is compared after each call, because even a vote may move it (G).
     fn settle(&mut self, turn: &mut Turn<'_>) {
         self.keep_rank();
         self.report_role(turn);
@@ -152,7 +152,7 @@ impl Replica {
             self.committed = committed;
             turn.out.committed.push((self.group, committed));
         }
-        // raft panics if it hears of more (C).
+        // raft panics if it is notified of more applied entries (C).
         let applied = self.machines.min(committed).min(persisted);
         if applied.0 > self.raft.raft.raft_log.applied {
             self.raft.advance_apply_to(applied.0);
@@ -194,15 +194,16 @@ impl Replica {
     }
 }
 
-/// Whether a message claims nothing that has to be durable. The answer to a heartbeat does not: a
-/// round needs only that the voter knew of no later term.
+/// Whether a message may be sent before the flush: if no part of it has to be durable to be true.
+/// The answer to a heartbeat is such a message: a round needs only that the voter knew of no later
+/// term.
 fn may_leave_early(message: &PeerMessage) -> bool {
     match &message.body {
         Body::Heard { .. } | Body::Rejected { .. } => true,
         Body::Vote { pre, .. } => *pre,
         Body::Voted { pre, granted, .. } => *pre || !granted,
         Body::Appended { .. } => false,
-        // A leader's messages do not wait, unless it was deposed before they were handed out.
+        // A leader's messages are here only if it was deposed before they were handed out.
         Body::Append { .. } | Body::Heartbeat { .. } | Body::Install { .. } | Body::StandNow => {
             false
         }

@@ -11,8 +11,8 @@ pub(super) struct Cache {
     entries: VecDeque<Cached>,
 }
 
-/// An entry whose records are in memory, unless another has taken its place in the log. Its block
-/// distinguishes it from all others with its index.
+/// An entry whose records are in memory, unless another entry has taken its index in the log. The
+/// block distinguishes it from entries with the same index in other blocks.
 #[derive(Debug)]
 pub(super) struct Cached {
     pub(super) block: BlockNumber,

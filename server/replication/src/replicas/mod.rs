@@ -10,7 +10,8 @@
 //!   deposed takes its open entry out of the block, and loads the group again.
 //! - **Connections.** Messages of a pair of nodes arrive in their order, or not at all. The caller
 //!   reports the end of each connection ([`Replicas::lost`]), and the process at the other end of a
-//!   new one ([`Replicas::connected`]).
+//!   new one ([`Replicas::connected`]). It reports the newest tick of a node's shard
+//!   ([`Replicas::heard`]) before the messages that came with it.
 
 mod cache;
 
@@ -27,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// The number of slots, which is that of the groups without group 0.
+    /// The number of slots. Group s + 1 is slot s.
     pub slots: u16,
     /// The bytes of records that stay in memory for followers. Entries that are not durable stay,
     /// too, beyond this limit.
@@ -38,15 +39,16 @@ pub struct Replicas {
     config: Config,
     replicas: BTreeMap<Group, Replica>,
     open: BlockNumber,
-    /// The process of each node that is or was connected.
+    /// The newest known process of each node. It is kept when the connection ends.
     sessions: BTreeMap<NodeId, Session>,
     /// The nodes whose process is known to be gone.
     gone: BTreeSet<NodeId>,
     cache: Cache,
 }
 
-/// The node has a replica of the group that is a voter, for all that it knows. Its removal has to
-/// be committed first, unless it is quarantined: then it does not vote.
+/// An error: by its log, this node's older replica of the group has a vote. The group has to commit
+/// its removal before a new replica is created. This does not apply to a quarantined replica, which
+/// does not vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StillVoter(pub ReplicaId);
 
@@ -76,8 +78,8 @@ impl Replicas {
     }
 
     /// Group 0 has placed a new replica here. `known` has all replicas of the group that it has
-    /// placed. An older replica of the group is dropped. A replica that is there stays as it is.
-    /// One that was there, and has left the group, must not be created again.
+    /// placed. An older replica of the group is dropped. If this very replica is here already, it
+    /// stays as it is. A replica that has left the group must not be created again.
     ///
     /// A quarantined replica is dropped, too. The newer one becomes a learner, and then a voter in
     /// its place.
@@ -122,9 +124,9 @@ impl Replicas {
         self.gone = gone;
     }
 
-    /// There is a connection with this process of the node. Messages of older ones are dropped.
-    /// Snapshots that its replicas need are asked for again, so those that could not be sent, or
-    /// were on their way, may be forgotten.
+    /// The node is connected, and `session` is its process. From now on, messages of its older
+    /// processes are dropped. If the node's replicas need snapshots, the caller is asked for these
+    /// again. So it may forget snapshots that it could not send or whose arrival is unknown.
     pub fn connected(&mut self, node: NodeId, session: Session) {
         self.gone.remove(&node);
         let is_new = self.sessions.insert(node, session) != Some(session);
@@ -147,8 +149,8 @@ impl Replicas {
         }
     }
 
-    /// A message of a node. It is not `fresh` if its sender had heard nothing of this node for an
-    /// election timeout when it made the message; then it does not count as contact.
+    /// A message of a node. The message is not `fresh` if the node had heard nothing of this node
+    /// for an election timeout when it sent the message. Then it does not count as contact.
     pub fn step(
         &mut self,
         (node, session): (NodeId, Session),
@@ -173,8 +175,8 @@ impl Replicas {
         self.replicas.get(&group).is_some_and(Replica::is_open)
     }
 
-    /// The index of the next proposal to the group, unless a change of members is appended before
-    /// it. None if there is no replica of the group.
+    /// The index that the next proposal to the group will get, unless a change of members is
+    /// appended first. None if there is no replica of the group.
     pub fn next_index(&self, group: Group) -> Option<Index> {
         self.replicas.get(&group).map(Replica::next_index)
     }
@@ -212,7 +214,7 @@ impl Replicas {
         self.of(group, out, |replica, turn| replica.applied(index, turn));
     }
 
-    /// A named snapshot has the entries of the group up to the base.
+    /// A snapshot file with its final name has the entries of the group up to the base.
     ///
     /// # Panics
     ///
@@ -223,8 +225,8 @@ impl Replicas {
         }
     }
 
-    /// The entries of an [`Output::fetch`] that begins with `first`: fewer, or none, if the log
-    /// does not have them any more.
+    /// The answer to the [`Output::fetch`] that begins with `first`. It has fewer entries, or none,
+    /// if the log does not have them any more.
     pub fn fetched(&mut self, group: Group, first: Index, entries: Vec<Entry>, out: &mut Output) {
         self.of(group, out, |replica, turn| replica.fetched(first, entries, turn));
     }
@@ -234,8 +236,8 @@ impl Replicas {
         self.of(group, out, |replica, turn| replica.offer(to, base, turn));
     }
 
-    /// Begins a round, which shows whether the replica leads after this call. None if it does not.
-    /// A round ends in [`Output::confirmed`] or [`Output::failed`].
+    /// Begins a round, which shows whether the replica leads after this call. None if it does not
+    /// lead now. A round ends in [`Output::confirmed`] or [`Output::failed`].
     pub fn confirm(&mut self, group: Group, out: &mut Output) -> Option<Round> {
         self.of(group, out, Replica::confirm).flatten()
     }
@@ -247,7 +249,7 @@ impl Replicas {
         begun.unwrap_or(Err(NotNow::NotLeader))
     }
 
-    /// Appends a change of members. The open entry of the slot is proposed before it.
+    /// Appends a change of members. The caller has proposed the open entry of the slot before.
     pub fn change(
         &mut self,
         group: Group,

@@ -133,7 +133,7 @@ fn each_group_gets_its_preferred_leader() {
     }
 }
 
-/// The second in rank stands three ticks after the first would have.
+/// The voter that is second in rank stands for election three ticks later than the first would.
 #[test]
 fn the_next_in_rank_leads_if_a_node_is_silent() {
     let mut trio = Trio::new();
@@ -147,7 +147,7 @@ fn the_next_in_rank_leads_if_a_node_is_silent() {
     }
 }
 
-/// Both survivors notice that no process has the port, one of them a tick later.
+/// The node's port refuses connections. One survivor notices this a tick later than the other.
 #[test]
 fn no_wait_if_the_process_is_known_to_be_gone() {
     let mut trio = Trio::new();
@@ -248,7 +248,7 @@ fn the_oldest_durable_records_leave_memory() {
     assert_eq!(popped(&mut cache, 2), Some(3));
 }
 
-/// The records of an older replica are durable, and those of the newer one are the same entry.
+/// The node's older replica got the same entry in an earlier block, which becomes durable first.
 #[test]
 fn records_of_a_newer_replica_stay_until_they_are_durable() {
     let mut trio = Trio::new();

@@ -14,7 +14,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Both begin with one entry, as an empty `MemStorage` forgets where it was cut.
+    /// Both storages begin with an entry, because an empty `MemStorage` forgets where it was cut.
     fn new() -> Self {
         let mut pair = Self { log: Log::default(), mem: MemStorage::new(), term: Term(1) };
         pair.append(vec![entry(1, 1, Content::Empty)]);

@@ -1,7 +1,8 @@
-//! The messages that a replica refuses, each stepped without the validation, too.
+//! The messages that a replica refuses. Each is also given to raft without the validation, to show
+//! whether raft would panic.
 //!
-//! The first table has messages that can be expressed. The second has those that cannot: raft's own
-//! struct has fields and kinds that `PeerMessage` lacks.
+//! The cases of `PeerMessage` come first. The others have messages that it cannot express: raft's
+//! own struct has fields and kinds that `PeerMessage` lacks.
 
 mod random;
 
@@ -246,7 +247,7 @@ fn to_a_leader() -> Vec<Case> {
     ]
 }
 
-/// A candidate whose own log is not durable, and which has asked no other replica for a vote.
+/// A candidate whose own log is not durable. So it has not asked any replica for a vote yet.
 fn candidate() -> Bench {
     let mut bench = Bench::follower();
     bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
@@ -344,7 +345,7 @@ fn the_worst_messages_cannot_be_expressed() {
     }
 }
 
-/// Members are more than raft's own configuration: a follower needs entries to know of a leader.
+/// A sender may be outside raft's own configuration: this leader is known from an entry alone.
 #[test]
 fn a_leader_may_be_known_from_the_log_alone() {
     let mut bench = Bench::follower();
@@ -364,7 +365,8 @@ fn a_leader_may_be_known_from_the_log_alone() {
     assert_eq!(placed.step(from_new), Ok(()));
 }
 
-/// raft sends its whole commit index, and the receiver takes what it has.
+/// The leader's commit index may be greater than the last entry that it sends. The receiver's own
+/// commit index is then that of its last entry.
 #[test]
 fn an_append_may_have_a_commit_after_its_entries() {
     let mut bench = Bench::follower();

@@ -14,7 +14,7 @@ pub(crate) enum Defect {
     LostTerms,
     /// 5: clients are answered after the leader's own flush.
     OwnFlushAnswers,
-    /// 6: an entry that was sealed before a read confirms it.
+    /// 6: a read is confirmed by a committed entry even if the entry was sealed before the read.
     OlderEntryConfirms,
     /// 7: a deposed leader keeps what it has applied.
     NoUndo,
@@ -36,8 +36,8 @@ pub(crate) enum Defect {
 }
 
 impl Defect {
-    /// Whether a new process has the session of the older one. The leader then believes in what
-    /// that one acknowledged, which is how a heartbeat gets a commit index that is too high.
+    /// Whether a new process has the session of the older one. The leader then still counts what
+    /// the older one acknowledged, so a heartbeat can have a commit index that is too high.
     pub(crate) fn keeps_sessions(self) -> bool {
         matches!(self, Self::KeptSession | Self::Inside(Injected::UncheckedHeartbeat))
     }
@@ -49,7 +49,7 @@ struct Found {
     /// Whether the seed moves replicas.
     moves: bool,
     seed: u64,
-    /// A part of the fault that is found.
+    /// A part of the message of the fault that is found.
     finding: &'static str,
 }
 
@@ -76,7 +76,7 @@ const FOUND: &[Found] = &[
     found(Defect::NewestRow, false, 1, "other records"),
 ];
 
-/// Runs a seed with a defect. The fault that is found.
+/// Runs a seed with a defect, and returns the fault that is found.
 fn finding(seed: u64, Found { defect, moves, .. }: &Found) -> Option<String> {
     if let Defect::Inside(fault) = defect {
         inject(Some(*fault));

@@ -10,7 +10,7 @@ pub(crate) enum Written {
     Record(Record, Index),
     /// The snapshot of another replica: [`Record::Installed`] with the file that was received.
     Installed(Base, Toy),
-    /// A row of a snapshot: the entries up to it are merged.
+    /// A group's row in a snapshot. It contains all entries up to the index of the base.
     Row(Base, Toy),
 }
 
@@ -20,12 +20,12 @@ pub(crate) struct Block {
     pub(crate) records: Vec<(Group, Written)>,
 }
 
-/// One group as the records of a log say, in their order. Entries that became void are not in it.
+/// The state of one group, according to the records of a log. Void entries are left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct View {
     pub(crate) replica: Option<ReplicaId>,
     pub(crate) base: Base,
-    /// The machine in the snapshot, which may be newer than the base.
+    /// The state in the snapshot. It may contain entries after the base, too.
     pub(crate) toy: Toy,
     pub(crate) entries: Vec<Entry>,
     pub(crate) term: Term,

@@ -32,7 +32,7 @@ struct Led {
     since: u64,
 }
 
-/// The committed part of a group. The formation of the cluster is entry 1.
+/// The committed entries of a group, from entry 2 on. Entry 1 is the formation of the cluster.
 struct Committed {
     entries: BTreeMap<Index, (Entry, [Digest; 2])>,
     toy: Toy,
@@ -84,8 +84,8 @@ impl Judge {
         }
     }
 
-    /// A leader serves requests. If another has been elected meanwhile, this one has to step down
-    /// before that one fires a timer or lets a session expire.
+    /// A leader serves requests. If a newer leader was elected, the older one has to step down
+    /// within three election timeouts: before the newer one fires a timer or lets a session expire.
     pub(crate) fn serves(&mut self, group: Group, term: Term) {
         let newer = (group, Term(term.0 + 1))..=(group, Term::LIMIT);
         let Some((_, newer)) = self.leaders.range(newer).next() else { return };
@@ -96,8 +96,9 @@ impl Judge {
         }
     }
 
-    /// A replica says that the entries up to this one are committed. If it is the first to say so,
-    /// a quorum of disks has to have the entry, with this term.
+    /// A replica knows that the entries up to this one are committed. The first replica that
+    /// reports an entry as committed decides which entry that is, and a quorum of disks has to have
+    /// it. Later replicas must have the same one.
     pub(crate) fn commits(&mut self, witness: &Witness<'_>, last: Index) {
         let Witness { node, group, log, .. } = *witness;
         let first = self.top(group).next();
@@ -134,8 +135,9 @@ impl Judge {
         }
     }
 
-    /// Whether a quorum has the entry on disk: of the members, or of those before the last change.
-    /// A leader applies a change after it is committed, when its own disk has it.
+    /// Whether a quorum has the entry on disk: a majority of the members, or of the members before
+    /// the last change. The latter counts, too, because a leader continues with the old members
+    /// until its own disk has the change.
     pub(crate) fn is_on_a_quorum(&self, group: Group, entry: &Entry) -> bool {
         let majority = |voters: &[ReplicaId]| self.copies(group, entry, voters) > voters.len() / 2;
         let decides = |it: &Members| {
@@ -144,7 +146,7 @@ impl Judge {
         self.groups[&group].members.iter().any(decides)
     }
 
-    /// The number of these replicas on whose disk the entry is.
+    /// The number of these replicas that have the entry on their disk.
     fn copies(&self, group: Group, entry: &Entry, voters: &[ReplicaId]) -> usize {
         let has = |voter: &&ReplicaId| {
             let view = self.disks.get(&voter.node()).and_then(|it| it.get(&group));
@@ -157,8 +159,8 @@ impl Judge {
         voters.iter().filter(has).count()
     }
 
-    /// A client was answered that its records are durable: they are in the entry with this index,
-    /// for ever.
+    /// A client got the answer that its records are durable. From now on, the entry with this index
+    /// must have them.
     pub(crate) fn answered(&mut self, group: Group, index: Index, entry: &Entry, records: &[u8]) {
         self.answers += 1;
         let known = self.groups[&group].entries.get(&index).map(|it| &it.0);
@@ -173,7 +175,8 @@ impl Judge {
         }
     }
 
-    /// A read was answered. `had_all`: it had seen all that was committed when it was evaluated.
+    /// A read was answered. `had_all`: the read was evaluated on a state with all entries that were
+    /// committed at that time.
     pub(crate) fn answers_read(&mut self, node: NodeId, group: Group, had_all: bool) {
         if !had_all {
             self.fault(format!("{node:?} {group:?}: a stale read"));
@@ -195,7 +198,7 @@ impl Judge {
     }
 }
 
-/// The members after a change, by the words of [`Change`] alone.
+/// The members after a change, computed from the meaning of [`Change`] alone, without raft.
 fn changed(before: &Members, change: Change) -> Members {
     let mut after = before.clone();
     match change {

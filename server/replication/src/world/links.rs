@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 pub(super) struct Link {
     pub(super) cut: bool,
     pub(super) queue: VecDeque<OnTheWay>,
-    /// The messages of older connections, which only a defect delivers.
+    /// The messages of older connections. They are delivered only if a defect is injected.
     old: VecDeque<OnTheWay>,
 }
 
@@ -107,7 +107,8 @@ impl World {
         }
     }
 
-    /// Injected fault 9: a voter gets the acknowledgements of a learner, too.
+    /// Injected fault 9: for each acknowledgement of a learner, the leader also gets a copy that
+    /// names a voter as the sender.
     fn count_learner(&mut self, message: &PeerMessage, fresh: bool) {
         let members = self.judge.members(message.group);
         let is_learner = members.learners.contains(&message.from);
@@ -126,7 +127,8 @@ impl World {
         self.step_message(message.to.node(), (from.node(), session), fresh, message);
     }
 
-    /// The voters whose answers to the leader of this term have arrived, and are not read.
+    /// The number of voters with answers to the leader of this term that have arrived at it, but
+    /// that it has not read yet.
     pub(super) fn unread_answers(&self, leader: NodeId, group: Group, term: Term) -> usize {
         let machine = &self.machines[&leader];
         let is_answer = |it: &OnTheWay| {
@@ -140,7 +142,8 @@ impl World {
         voters.collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether a message of the leader of this term, or a later one, has arrived and is not read.
+    /// Whether a message of a leader has arrived at the node, but was not read yet. The leader is
+    /// that of this term or of a later one.
     pub(super) fn has_unread_leader(&self, node: NodeId, group: Group, term: Term) -> bool {
         let is_of_leader =
             |it: &PeerMessage| matches!(it.body, Body::Append { .. } | Body::Heartbeat { .. });

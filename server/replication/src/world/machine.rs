@@ -13,11 +13,12 @@ pub(crate) const EXACT: u64 = 1_000;
 
 pub(crate) struct Machine {
     pub(crate) node: Option<Node>,
-    /// The log and the received snapshots while the process is down.
+    /// The log. While the process runs, `node` has it, and this is empty. The same is true of
+    /// `files`, the received snapshots.
     pub(crate) disk: Vec<Block>,
     files: Files,
     starts: u64,
-    /// The time until which the disk hangs, and at which the block in flight is durable.
+    /// The time until which the disk hangs, and the time at which the block in flight is durable.
     pub(crate) hangs: u64,
     pub(super) flush_at: u64,
     /// The time until which the process stands still.
@@ -84,7 +85,8 @@ impl Machine {
 }
 
 impl World {
-    /// The process ends. The block in flight is durable or lost.
+    /// The process ends. The block in flight is in the page cache, or lost together with what the
+    /// process before has left there.
     pub(crate) fn crash(&mut self, node: NodeId, flight_is_kept: bool) {
         let machine = self.machines.get_mut(&node).unwrap();
         let Some(mut it) = machine.node.take() else { return };
@@ -128,7 +130,7 @@ impl World {
         self.collect(node);
     }
 
-    /// The process stands still for this number of milliseconds, and misses nothing.
+    /// The process stands still for this number of milliseconds. It gets all input afterwards.
     pub(crate) fn pause(&mut self, node: NodeId, milliseconds: u64) {
         let until = self.now + milliseconds;
         self.machine(node).paused = until;
@@ -144,8 +146,8 @@ impl World {
         self.start(node);
     }
 
-    /// Loses the node's last block, if that must not do harm: it has entries alone, and those of
-    /// them that are committed are on a quorum of disks without this one.
+    /// Loses the node's last block, but only if that is harmless: if the block has only entries,
+    /// and those of them that are committed are on a quorum of disks even without this block.
     pub(crate) fn lose_harmless_block(&mut self, node: NodeId) {
         let Some(block) = self.node(node).and_then(|it| it.durable.last()) else { return };
         let records = block.records.clone();

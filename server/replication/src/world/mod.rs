@@ -33,7 +33,7 @@ pub(crate) const TICK: u64 = 50;
 /// An election timeout in milliseconds.
 pub(crate) const E: u64 = 20 * TICK;
 
-/// The time that the snapshot of a group needs to its receiver.
+/// The time in milliseconds until the snapshot of a group has reached its receiver.
 const RESTORE: u64 = 20;
 
 pub(crate) struct World {
@@ -45,13 +45,14 @@ pub(crate) struct World {
     pub(crate) placed: Placements,
     defect: Option<Defect>,
     restores: Vec<Restore>,
-    /// The reads in progress: whether the reader had the last committed entry when it evaluated.
+    /// The reads in progress, and whether the reader had the last committed entry when it
+    /// evaluated the read.
     reads: BTreeMap<(NodeId, Session, Group, Round), bool>,
     pub(crate) confirmed: u64,
     /// The number of blocks that disks have lost.
     pub(crate) lost_blocks: u64,
     pub(crate) lies: Vec<Lie>,
-    /// The number of messages of replicas that their receiver did not know.
+    /// The number of messages whose receiver did not know the sending replica.
     pub(crate) strangers: u64,
 }
 
@@ -126,7 +127,7 @@ impl World {
         machine.node.is_some() && machine.paused <= self.now
     }
 
-    /// A call of a node that runs. What it sends goes to its links.
+    /// Calls a node that runs. The messages that it sends go to its links.
     pub(crate) fn with<T>(
         &mut self,
         node: NodeId,
@@ -135,7 +136,8 @@ impl World {
         if self.is_running(node) { self.notify(node, call) } else { None }
     }
 
-    /// A call of a node that is up. It may stand still: what it is called for is not lost.
+    /// Calls a node that is up. This is for events: a process that stands still is called, too,
+    /// because it would get the event later.
     pub(crate) fn notify<T>(
         &mut self,
         node: NodeId,
@@ -170,8 +172,8 @@ impl World {
         }
     }
 
-    /// Two reads of the same state. One is answered if the replica led when its round began, or
-    /// later. The other is answered by the next entry.
+    /// Begins two reads of the same state. The first is answered when a round, begun now, shows
+    /// that the replica still leads. The second is answered when the next entry is committed.
     pub(crate) fn read(&mut self, node: NodeId, group: Group) {
         if !self.is_running(node) {
             return;
@@ -198,7 +200,7 @@ impl World {
         nodes.filter_map(leading).max().map(|(_, node)| node)
     }
 
-    /// Records for the group at this node, if it accepts some.
+    /// Adds records to the open entry of the group at this node, if the node accepts proposals.
     pub(crate) fn propose(&mut self, node: NodeId, group: Group, records: &[u8]) {
         self.with(node, |it, _| {
             if it.is_open(group) {
@@ -239,8 +241,9 @@ impl World {
         self.restore();
     }
 
-    /// The ticks that have passed. They depose no leader that a quorum has answered, and no
-    /// replica stands for election if its leader was heard.
+    /// Handles the ticks that have passed. It is a fault if they depose a leader although answers
+    /// of a quorum have arrived, or if a replica stands for election although a message of its
+    /// leader has arrived.
     fn tick(&mut self, node: NodeId) {
         if !self.is_running(node) || self.machine(node).owed == 0 {
             return;
@@ -284,7 +287,7 @@ impl World {
         }
     }
 
-    /// Snapshots that have arrived are offered. A receiver that was not reached gets none.
+    /// Offers the snapshots that have arrived. A receiver that is cut off gets none.
     fn restore(&mut self) {
         let (now, machines) = (self.now, &self.machines);
         let runs = |node: NodeId| machines[&node].paused <= now;

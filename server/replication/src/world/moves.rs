@@ -1,5 +1,5 @@
-//! Replicas that replace others, as group 0 would have it: it has the placements, and each leader
-//! does the next step of a move.
+//! Moves: new replicas take the place of old ones. The placements are kept here. In the finished
+//! server they will be kept by group 0. The leader of each group does the next step of its move.
 
 use super::defects::Defect;
 use super::{World, groups, replica};
@@ -86,7 +86,7 @@ impl Moves {
         let placed = world.placed.of(group);
         let mut nodes = world.nodes().into_iter();
         let free = nodes.find(|node| placed.iter().all(|it| it.node() != *node));
-        // Another leader may have this configuration: group 0 knows the members of its placements.
+        // A leader may have outdated members. The placements of group 0 show who the members are.
         let is_current = placed.len() == 3 && placed.iter().all(|it| members.voters.contains(it));
         if let Some(free) = free.filter(|_| is_current) {
             let old = placed[world.random.usize(..3)];
@@ -131,7 +131,7 @@ impl Moves {
             }
             it.call(judge, |replicas, out| replicas.change(group, change, out))
         });
-        // The learner is none, and no change that adds it is in progress.
+        // The new replica is neither a learner nor about to become one, so the move is cancelled.
         if change == Change::RemoveLearner(new) && proposed == Some(Err(NotNow::Members)) {
             self.end(world, group, new);
             self.cancelled += 1;
@@ -151,7 +151,8 @@ impl Moves {
     }
 }
 
-/// Whether no later term has begun anywhere. The decisions of an older leader do not count.
+/// Whether this leader's term is the newest that any node knows. An older leader makes no
+/// decisions.
 fn is_newest(world: &World, group: Group, leader: NodeId) -> bool {
     let term = world.node(leader).and_then(|it| it.groups[&group].role.leads());
     let of = |node: NodeId| world.node(node).and_then(|it| it.log.get(&group)).map(|it| it.term);
@@ -176,7 +177,7 @@ pub(crate) fn place(world: &mut World, group: Group, new: ReplicaId) {
     });
 }
 
-/// A leader that is replaced hands over before.
+/// A leader that will be replaced hands over first.
 fn hand_over(world: &mut World, group: Group, leader: NodeId, members: &Members) {
     let others: Vec<ReplicaId> =
         members.voters.iter().copied().filter(|it| it.node() != leader).collect();
@@ -184,12 +185,12 @@ fn hand_over(world: &mut World, group: Group, leader: NodeId, members: &Members)
     world.read(leader, group);
     world.with(leader, |it, judge| {
         it.propose(group, judge);
-        // It is refused until a round is confirmed, and while the other lacks entries.
+        // A transfer is refused until a round is confirmed, and while the other node lacks entries.
         let _ = it.call(judge, |replicas, out| replicas.transfer(group, to, out));
     });
 }
 
-/// Whether the learner is at most 64 entries behind.
+/// Whether the learner lacks at most 64 entries.
 fn is_close(world: &mut World, group: Group, leader: NodeId, new: ReplicaId) -> bool {
     let node = world.node(leader).unwrap();
     let last = node.log[&group].last();

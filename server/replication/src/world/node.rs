@@ -16,7 +16,8 @@ use std::ops::RangeInclusive;
 
 pub(crate) const SLOTS: u16 = 2;
 
-/// The bytes of records in memory: few, so that followers often need older ones.
+/// The bytes of records that stay in memory. They are few, so that followers often need entries
+/// that have left it.
 const CACHE_BYTES: usize = 200;
 
 /// The snapshots that replicas of a node have received, by replica and index. They are durable.
@@ -27,7 +28,7 @@ pub(crate) struct Node {
     pub(crate) session: Session,
     pub(crate) replicas: Replicas,
     pub(crate) groups: BTreeMap<Group, State>,
-    /// The log with all that is not durable yet.
+    /// The log, including all that is not durable yet.
     pub(crate) log: Views,
     number: BlockNumber,
     open: Vec<(Group, Written)>,
@@ -127,7 +128,8 @@ impl Node {
         }
     }
 
-    /// Reads entries for followers from the disk. The crate keeps in memory what is not there.
+    /// Reads entries for followers from the disk. The entries that the crate asks for are there: it
+    /// keeps an entry in memory at least until it is on the disk.
     fn fetch(&mut self, group: Group, range: RangeInclusive<Index>, judge: &mut Judge) {
         let (first, last) = range.into_inner();
         let log = &self.log[&group];
@@ -166,8 +168,8 @@ impl Node {
         self.open.push((group, written));
     }
 
-    /// A leader that is deposed undoes what it has applied and is not committed. Clients hear that
-    /// it does not lead.
+    /// A deposed leader undoes the applied entries that are not committed. Clients that wait hear
+    /// that it does not lead.
     fn take_role(&mut self, group: Group, role: Role, judge: &mut Judge) {
         let log = &self.log[&group];
         let state = self.groups.get_mut(&group).unwrap();
@@ -204,7 +206,7 @@ impl Node {
         let applied = state.applied;
         let mut out = Output::default();
         self.replicas.applied(group, applied, &mut out);
-        // Nothing depends on it but elections that wait for it.
+        // After this call, the replica may stand for election and send messages, but no more.
         assert!(out.log.is_empty() && out.committed.is_empty() && out.roles.is_empty());
         self.sent.extend(out.send);
     }
@@ -243,7 +245,7 @@ impl Node {
         }
     }
 
-    /// Does to the block in flight what a defect of the caller would.
+    /// If the injected defect is one of the caller's disk, applies it to the block in flight.
     pub(crate) fn damage(&mut self, judge: &mut Judge) {
         let Some(block) = self.flight.as_mut() else { return };
         match self.defect {
@@ -292,7 +294,7 @@ impl Node {
         state.answer(self.id, group, &self.log[&group], durable, judge);
     }
 
-    /// Does the next step of a snapshot of the group. The first begins one only if it may.
+    /// Does the next step of a snapshot of the group. Begins one only with `may_begin`.
     pub(crate) fn snapshot(&mut self, group: Group, may_begin: bool, judge: &Judge) {
         let Some(state) = self.groups.get_mut(&group) else { return };
         let durable = judge.disks.get(&self.id).and_then(|it| it.get(&group));

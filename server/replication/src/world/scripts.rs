@@ -36,7 +36,8 @@ fn a_leader_whose_disk_hangs_commits_one_entry() {
     assert_eq!(world.judge.faults, [] as [&str; 0]);
 }
 
-/// The open entry, which no block takes, is given up: otherwise the hand-over would wait for it.
+/// While the disk hangs, no block takes the open entry. The hand-over would wait for it, so the
+/// leader gives it up.
 #[test]
 fn a_leader_whose_disk_hangs_hands_over() {
     let mut world = World::new(4);
@@ -59,7 +60,8 @@ fn a_leader_whose_disk_hangs_hands_over() {
     assert_eq!(world.judge.faults, [] as [&str; 0]);
 }
 
-/// Two leaders at the same time: the old one steps down within 2E, and confirms no read.
+/// For a time there are two leaders. The old one steps down within two election timeouts, and
+/// confirms no read.
 #[test]
 fn a_leader_that_is_cut_off_confirms_nothing() {
     let mut world = World::new(5);
@@ -81,7 +83,8 @@ fn a_leader_that_is_cut_off_confirms_nothing() {
     assert_eq!(world.judge.faults, [] as [&str; 0]);
 }
 
-/// The leader counts nothing of the older process, so it finds where the log ends now.
+/// The leader counts no acknowledgement of the follower's older process, so it finds out where
+/// the follower's log ends now.
 #[test]
 fn a_follower_that_lost_committed_entries_gets_them_again() {
     let mut world = World::new(6);
@@ -100,8 +103,9 @@ fn a_follower_that_lost_committed_entries_gets_them_again() {
     assert_eq!(world.judge.faults, [] as [&str; 0]);
 }
 
-/// The leader believes that the follower still has what it acknowledged: no new process was
-/// reported. The follower notices it, and gives its place to a new replica of the same node.
+/// A new process of the follower has the session of the older one. So the leader believes that the
+/// follower still has all that it acknowledged. The follower notices that entries are missing, and
+/// a new replica of the same node takes its place.
 #[test]
 fn a_follower_that_lost_committed_entries_unnoticed_is_quarantined_and_replaced() {
     let mut world = World::with_defect(8, Some(Defect::KeptSession));
@@ -143,7 +147,8 @@ fn a_follower_that_lost_committed_entries_unnoticed_is_quarantined_and_replaced(
     assert!(world.judge.members(group).voters.contains(&new));
 }
 
-/// The leader's own flush must not commit an entry that the follower had and has lost.
+/// A follower acknowledges an entry, and then loses it. Then only the leader has it, so the flush
+/// of the leader's disk must not commit it.
 fn acknowledged_and_lost(defect: Option<Defect>) -> World {
     let mut world = World::with_defect(7, defect);
     world.run(2 * E);

@@ -22,7 +22,8 @@ fn is_replay() -> bool {
     std::env::var_os("MUSTER_REPLICATION_SEED").is_some()
 }
 
-/// The faults of a seed that end by themselves.
+/// A random world with its clients. Has the time at which each process is started again, and the
+/// time at which each cut link is mended.
 struct Faults {
     world: World,
     moves: Option<Moves>,
@@ -99,7 +100,7 @@ impl Faults {
         }
     }
 
-    /// The faults end, then the moves, and then all replicas are in step.
+    /// Ends the faults, and waits until the moves have ended and all replicas are in step.
     fn settle(&mut self) {
         self.world.end_faults();
         for _ in 0..10_000 {
@@ -162,7 +163,7 @@ impl Faults {
         if let Some(leader) = leader.filter(|_| self.one_in(500)) {
             self.world.with(leader, |it, judge| {
                 it.propose(group, judge);
-                // It is refused now and then: the replica may not be in step.
+                // A transfer is refused now and then: the replica may not be in step.
                 let _ = it.call(judge, |replicas, out| replicas.transfer(group, to, out));
             });
         }
@@ -178,7 +179,7 @@ impl Faults {
     }
 }
 
-/// Runs a seed. The first fault that was found, or the message of a panic.
+/// Runs a seed. The error is the first fault that was found, or the message of a panic.
 pub(crate) fn run(
     seed: u64,
     defect: Option<Defect>,
@@ -231,13 +232,13 @@ struct Sums {
     /// The commits before the leader's own flush.
     early_commits: u64,
     answers: u64,
-    /// The reads that a round has confirmed, and an entry.
+    /// The reads that a round has confirmed, and those that an entry has confirmed.
     confirmed: u64,
     read_by_entry: u64,
     lost_blocks: u64,
-    /// The longest time of two leaders, in milliseconds.
+    /// The longest time for which a group had two leaders, in milliseconds.
     longest_overlap: u64,
-    /// The messages of replicas that their receiver did not know.
+    /// The messages whose receiver did not know the sending replica.
     strangers: u64,
     moves: u64,
     cancelled: u64,

@@ -1,4 +1,4 @@
-//! A group at a node, beside its log: its machine, and the clients that wait.
+//! The state of a group at a node, except its log: its toy machine, and the clients that wait.
 
 use super::defects::Defect;
 use super::disk::View;
@@ -22,7 +22,8 @@ pub(crate) struct State {
     toy: Toy,
     /// The digests after each entry that is not known to be committed.
     digests: BTreeMap<Index, [Digest; 2]>,
-    /// The block with the marker of a snapshot, which is loaded once this block is durable.
+    /// The number of the block that has the record of an installed snapshot. The snapshot is loaded
+    /// once the block is durable.
     pub(crate) installing: Option<BlockNumber>,
     snapshot: Option<Snapshot>,
 }
@@ -77,7 +78,7 @@ impl State {
         self.reads.clear();
     }
 
-    /// A read that the open entry confirms, if there is one: it is sealed after the evaluation.
+    /// Notes a read, if there is an open entry to confirm it: this entry is sealed after the read.
     pub(crate) fn read(&mut self, log: &View, had_all: bool, defect: Option<Defect>) {
         let is_sealed = log.last() > self.committed;
         if !self.open.is_empty() {
@@ -117,7 +118,8 @@ impl State {
         while self.applied < last {
             self.applied = self.applied.next();
             self.toy.apply(log.entry(self.applied).expect("the machine follows the log"));
-            // A section that is newer says nothing of this entry.
+            // A section may already contain later entries. Then the digests are not those after
+            // this entry.
             if self.toy.newest() == self.applied {
                 self.digests.insert(self.applied, self.toy.digests());
             }
@@ -128,8 +130,9 @@ impl State {
         }
     }
 
-    /// Does the next step of a snapshot: the first section, the second one later, and then the
-    /// name, once all that it has is committed and durable.
+    /// Does the next step of a snapshot. The steps copy the first section, later the second one,
+    /// and then give the file its name. The last step waits until all that the sections contain is
+    /// committed and durable.
     pub(crate) fn snapshot(
         &mut self,
         log: &View,

@@ -1,8 +1,9 @@
-//! The toy machine of a group. It has two sections, each with a digest of the records that it has
-//! applied: those of odd entries, and those of even ones.
+//! The toy machine of a group. Its state has two sections. One has a digest of the records of all
+//! odd entries that were applied, the other one that of the even entries.
 //!
-//! A snapshot is written in slices, so its sections may be those after different entries. A section
-//! that is newer than the index of its row skips the entries that it has.
+//! The sections of a snapshot are written one after the other, so the second may contain more
+//! entries than the first. The index of the snapshot's row is that of the first. When entries are
+//! applied to a loaded snapshot, a section skips those that it contains already.
 
 use crate::{Content, Entry, Index};
 

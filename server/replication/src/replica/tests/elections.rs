@@ -69,7 +69,7 @@ fn a_born_replica_waits_for_a_snapshot() {
     assert_eq!(bench.out.log, [(GROUP, Record::Born(replica(ME)))]);
     bench.tick(100);
     assert_eq!(bench.replica.role(), Role::Follower { leader: None });
-    // It knows its leader from the placement. Its entries begin after the base of a snapshot.
+    // Group 0 has placed node 2's replica, so it is known here. The log will begin at a snapshot.
     bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
     let rejected = Body::Rejected { at: Index(12), hint: (Index(0), Term(0)) };
     assert_eq!(bench.sent_to(2), [rejected]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Injected fault 1: a leader counts itself before its flush.
+/// Injected fault 1: a leader counts its own copy of an entry before it is durable.
 #[test]
 fn a_leader_counts_itself_when_its_block_is_durable() {
     let mut bench = Bench::leader();
@@ -120,8 +120,8 @@ fn a_vote_may_be_won_as_soon_as_the_request_has_left() {
     assert_eq!(bench.replica.role(), Role::Leader { term: Term(3), ready: false });
 }
 
-/// Entries that replace others: the log has them in this order, and the index of the second shows
-/// that the first is void.
+/// An entry replaces two others. The log has all three in the order in which they arrived. The
+/// index of the last one shows that the first two are void.
 #[test]
 fn another_leader_replaces_entries() {
     let mut bench = Bench::follower();
@@ -139,8 +139,9 @@ fn another_leader_replaces_entries() {
     assert_eq!(bench.out.committed, [(GROUP, Index(13))]);
 }
 
-/// raft itself hears of the first flush that 14 is durable (`raft_log.rs:513`). The acknowledgement
-/// still waits for the block that has the entry.
+/// Entry 14 is replaced, and then comes back in a later block. After the flush of the first block,
+/// raft takes it to be durable (`raft_log.rs:513`). The acknowledgement in the new term still waits
+/// for the later block.
 #[test]
 fn entries_that_come_back_are_acknowledged_with_their_own_block() {
     let mut bench = Bench::follower();

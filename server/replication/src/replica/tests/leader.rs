@@ -45,7 +45,7 @@ fn a_round_fails_after_an_election_timeout_or_with_the_leader() {
     assert_eq!(bench.out.confirmed, []);
 }
 
-/// The caller undoes what the leader had applied and is not committed.
+/// The caller undoes the entries that the leader had applied and that were not committed.
 #[test]
 fn a_deposed_leader_reports_its_role() {
     let mut bench = Bench::leader();
@@ -96,7 +96,7 @@ fn the_next_transfer_waits_for_a_confirmed_round() {
         |bench: &mut Bench| bench.call(|replica, turn| replica.transfer(NodeId(2), turn));
     let early = bench.call(|replica, turn| replica.confirm(turn)).unwrap();
     assert_eq!(transfer(&mut bench), Ok(()));
-    // It does not succeed, and raft gives up.
+    // The transfer does not succeed, and raft gives up.
     bench.tick(19);
     bench.hear(2, Term(3), Body::Heard { round: None });
     bench.hear(3, Term(3), Body::Heard { round: Some(early) });
@@ -126,7 +126,7 @@ fn one_change_of_members_is_in_progress() {
     assert_eq!(change(&mut bench, add), Ok(Index(14)));
     let added = Entry { index: Index(14), term: Term(3), content: Content::Change(add) };
     assert_eq!(bench.out.log, [(GROUP, Record::Entry(added))]);
-    // It is pending until it is applied: a hanging disk of the leader blocks changes.
+    // A change is pending until it is applied. If the leader's disk hangs, none can be made.
     bench.hear(2, Term(3), Body::Appended { last: Index(14) });
     bench.hear(3, Term(3), Body::Appended { last: Index(14) });
     let cancel = Change::RemoveLearner(new);

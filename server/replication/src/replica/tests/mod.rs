@@ -23,7 +23,7 @@ pub(crate) const LAST: Index = Index(12);
 /// One replica of a group of three, and its log.
 pub(crate) struct Bench {
     pub(crate) replica: Replica,
-    /// The blocks before it are sealed.
+    /// The open block. All blocks before it are sealed.
     open: BlockNumber,
     pub(crate) out: Output,
     gone: BTreeSet<NodeId>,

@@ -16,7 +16,7 @@ fn a_new_process_acknowledges_again() {
     bench.flush();
     assert_eq!(bench.out.committed, [], "only this replica has the entry");
     bench.sent_to(3);
-    // It is asked for its last entry, and gets the rest.
+    // The leader asks whether node 3 has the last entry, and sends it again.
     bench.hear(3, Term(3), Body::Heard { round: None });
     assert_eq!(bench.sent_to(3), [append((14, 3), 13, &[])]);
     bench.hear(3, Term(3), Body::Rejected { at: Index(14), hint: (Index(13), Term(3)) });
@@ -44,7 +44,7 @@ fn a_message_that_is_not_fresh_is_no_contact() {
     assert!(!steps_down(true));
 }
 
-/// A leader whose entries up to this one are not in memory, and followers that lack them.
+/// A leader whose entries up to [`LAST`] are not in memory, and followers that lack them.
 fn lagging() -> Bench {
     let mut bench = Bench::leader();
     for node in [2, 3] {
@@ -106,7 +106,7 @@ fn a_distant_follower_gets_a_snapshot_when_it_has_it() {
     assert!(matches!(bench.sent_to(3)[..], [Body::Append { previous: (LAST, TERM), .. }]));
 }
 
-/// The caller could not send it, or its receiver has lost what was on its way.
+/// The caller could not send the snapshot, or the receiver has lost it on the way.
 #[test]
 fn a_snapshot_is_asked_for_again_after_a_new_connection() {
     for is_new_process in [false, true] {
@@ -131,7 +131,7 @@ fn installing() -> Bench {
     bench
 }
 
-/// raft would wait for the answer for ever, and nothing reports the loss of an answer.
+/// Without the answer raft would wait for ever, and nothing would report that it was lost.
 #[test]
 fn the_answer_to_an_install_may_be_lost() {
     let mut bench = installing();

@@ -1,5 +1,5 @@
-//! Random messages to one replica, close to what it may hear. Those that pass the validation must
-//! not make it panic, whatever its state.
+//! Random messages to one replica. They resemble those that it may get. If one passes the
+//! validation, it must not make the replica panic in any state.
 
 use super::*;
 use crate::{Content, Entry, Group, Members, NodeId, PeerMessage, Round};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// The number of messages, unless the environment says otherwise.
 const MESSAGES: u64 = 20_000;
 
-/// The messages to one replica, before the next one begins.
+/// The number of messages to one replica. After these, the next replica begins.
 const OF_A_REPLICA: u64 = 1_000;
 
 /// The seed of the first replica. A failure prints the seed of its replica.
@@ -61,7 +61,7 @@ impl Hostile {
             if self.random.u8(..3) == 0 {
                 self.otherwise();
             }
-            // It would hear nothing more.
+            // Such a replica would hear nothing more.
             if self.bench.replica.is_quarantined() || self.bench.replica.is_gone() {
                 self.begin();
             }
@@ -70,7 +70,7 @@ impl Hostile {
         passed
     }
 
-    /// A random call of the replica's own node.
+    /// A random call that is no message: a tick, a flush, a proposal, a round or the like.
     fn otherwise(&mut self) {
         let random = &mut self.random;
         match random.u8(..9) {
