@@ -1,9 +1,10 @@
-//! The audit of a shard: compares its states, one by one, with the states to which their records
-//! replay. The log is not read. An audit shows whether the next snapshot would be right.
+//! The audit of a shard. It takes the live states one by one, converts each to records, replays
+//! these, and compares the result with the live state. The log is not read. A difference means that
+//! the next snapshot would be wrong.
 
 use crate::TopicSet;
 
-/// The interval between two comparisons. Each compares a state of each topic.
+/// The interval between two turns of the audit. In each turn, one state of each topic is compared.
 const INTERVAL_MS: i64 = 1_000;
 
 /// When the next states are compared.

@@ -1,4 +1,4 @@
-//! The other side of a comparison: a copy that is replayed from the log.
+//! The copy with which the running check compares live states. It is replayed from the log.
 
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
@@ -14,7 +14,7 @@ pub trait CheckCopy: Debug {
     /// The sample has one id in 2^`halvings`.
     fn halvings(&self) -> u32;
 
-    /// Whether the sample has an id.
+    /// Whether the copy has the states of an id, if there are any.
     fn has(&self, id: &str) -> bool;
 
     /// Applies a batch of the log.
@@ -29,7 +29,8 @@ pub trait CheckCopy: Debug {
     fn digest(&mut self, id: &str) -> Digest;
 }
 
-/// The digest of a state. Taking it loads nothing.
+/// The digest of a state. To take it, a state that is not loaded from the snapshot need not be
+/// loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
     /// None if nothing has the id.
@@ -42,7 +43,7 @@ pub struct Digest {
 #[derive(Debug, PartialEq, Eq)]
 pub enum NextId {
     Wanted(Arc<str>),
-    /// The last id that was visited. None of the visited ids is wanted.
+    /// No wanted id was found. This is the last id that was visited, for the next call.
     Unwanted(Arc<str>),
     End,
 }

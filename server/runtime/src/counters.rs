@@ -37,10 +37,10 @@ counters! {
 }
 
 counters! {
-    /// The comparison of groups with their records since the shard's start.
+    /// The comparison of states with their records since the shard's start.
     #[derive(Copy)]
     pub struct CheckCounters in "check" {
-        /// Groups and transactional ids that were compared with the log.
+        /// Groups, transactional ids and share partitions that were compared with the log.
         compared: u64 = Counter of Count,
         /// Bytes of the log that were read for this comparison.
         read_bytes: u64 = Counter of Bytes,

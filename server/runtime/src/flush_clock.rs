@@ -1,7 +1,7 @@
 //! A clock for spans of time.
 
-/// A span of time that is measured when it ends: the time of the flush under way, or the time for
-/// which operations wait for the next flush.
+/// Measures a span of time, such as that of the flush under way, or that for which operations wait
+/// for the next flush.
 #[derive(Debug, Default)]
 pub(crate) struct FlushClock {
     /// The present time, in microseconds.

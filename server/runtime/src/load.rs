@@ -55,8 +55,8 @@ impl<T: TopicSet> Load<T> {
         self.replayed
     }
 
-    /// The recovery of the log. It skips segments and damage of which the snapshot has all
-    /// operations.
+    /// The recovery of the log. It skips segments that it need not read. It also skips damage, but
+    /// only where all operations are in the snapshot.
     pub fn recovery(&mut self) -> Recovery {
         let from = self.snapshot.map_or(0, |header| header.from);
         let known = std::mem::take(&mut self.known);
@@ -87,8 +87,8 @@ impl<T: TopicSet> Load<T> {
         Ok(())
     }
 
-    /// The reason why the snapshot cannot be used, once the whole log was read. Then another load
-    /// has to begin without it.
+    /// To be called once the whole log was read. Returns the reason if the snapshot cannot be used.
+    /// Then the load has to begin again without it.
     pub fn refusal(&mut self, recovered: &Recovered) -> Option<Damage> {
         let header = self.snapshot?;
         if recovered.dropped_position() > header.from {

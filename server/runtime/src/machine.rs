@@ -25,8 +25,8 @@ pub trait Machine: 'static {
     /// A record of the topic.
     type Record<'r>: WriteRecord;
 
-    /// The amounts that a machine uses of the limits that all machines of its topic on a shard
-    /// share.
+    /// The amounts that a machine uses of its topic's limits. All machines of the topic on a shard
+    /// share these limits.
     type Held: Copy + Default + Add<Output = Self::Held> + Sub<Output = Self::Held>;
 
     /// The progress of writing a section.
@@ -38,11 +38,12 @@ pub trait Machine: 'static {
     /// The place of a state that was audited.
     type Place: Debug + 'static;
 
-    /// A value of a shard to which all machines of the topic report, such as a budget.
+    /// A value that a shard keeps once and that all its machines of the topic update, such as a
+    /// budget.
     type Shared;
 
-    /// Applies the records of an operation that the log has accepted. `position` is the position of
-    /// the operation in the partition.
+    /// Applies the records of an operation that the log has accepted. `position` is the operation's
+    /// position in the partition's slot.
     fn apply(&mut self, operation: &[Self::Record<'_>], position: u64);
 
     /// Applies a batch of the log, except for records that the machine already has from a snapshot.
@@ -59,7 +60,7 @@ pub trait Machine: 'static {
     /// The time at which the machine's next timer is due.
     fn next_deadline(&self) -> Option<i64>;
 
-    /// Reports to the shared value. Called after each call of the machine.
+    /// Updates [`Self::Shared`]. Called after each call of the machine.
     fn settle(&mut self, _shared: &mut Self::Shared) {}
 
     /// Notes that a snapshot is opened that has all operations up to a position. For the sections
@@ -70,8 +71,8 @@ pub trait Machine: 'static {
     /// Begins to write a section; None if it has no content.
     fn begin_section(&self, section: u8, at: SectionAt) -> Option<Self::Walk>;
 
-    /// Appends the next part of a section, about `bytes`, to `out`. Returns the section's place
-    /// when it is complete.
+    /// Appends the next part of a section to `out`: about `bytes` bytes. When the section is
+    /// complete, returns where it is in the file.
     ///
     /// # Errors
     /// The section cannot be written, so no snapshot can be made.
@@ -103,8 +104,8 @@ pub trait Machine: 'static {
         take: &mut dyn FnMut(Option<Producer>, &Self::Record<'_>),
     ) -> Result<bool, Damage>;
 
-    /// Compares the state that follows a place with the state to which its own records replay.
-    /// Returns None after the last state, or if nothing is compared.
+    /// Takes the state that follows `after`, converts it to records, replays these, and compares
+    /// the result with the state. Returns None after the last state, or if nothing is compared.
     fn audit_after(&mut self, _after: Option<&Self::Place>) -> Option<Audited<Self::Place>> {
         None
     }
@@ -137,7 +138,7 @@ pub trait Machine: 'static {
     }
 }
 
-/// The place of a state that was audited, or a description of the difference.
+/// The place of a state that was audited, and a description of what differs, if anything.
 pub type Audited<P> = (P, Result<(), String>);
 
 /// A machine whose records may be part of transactions.

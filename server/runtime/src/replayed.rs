@@ -14,12 +14,12 @@ pub fn replayed<'a>(
     Ok(batch.records()?.filter(|record| !is_lost(record)))
 }
 
-/// Reads the records of a batch, and passes them to `act` with their offsets. Records without a key
-/// are skipped, and those of a kind that `read` does not know.
+/// Reads the records of a batch, and passes them to `act` with their offsets. Skips records without
+/// a key, and records of a kind that `read` does not know.
 ///
 /// # Errors
-/// The batch is compressed, or this version cannot read a record. The records before it are passed
-/// on.
+/// The batch is compressed, or this version cannot read a record. The records before it were passed
+/// to `act`.
 pub fn replay_each<'a, R>(
     batch: &Batch<'a>,
     read: impl Fn(&'a [u8], Option<&'a [u8]>) -> Result<Option<R>, DecodeError>,

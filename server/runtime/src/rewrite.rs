@@ -1,17 +1,17 @@
 //! The rewrite of the shard's log after damage was found in it. On a single machine the state in
-//! memory is the truth, so damage under a running server costs nothing:
+//! memory is the truth, so damage of the log of a running server costs nothing:
 //!
-//! 1. The log begins another segment, and a snapshot is due: once the snapshot is written, recovery
-//!    needs no older block.
+//! 1. The log begins another segment, and a snapshot is due. Once the snapshot is written, recovery
+//!    does not need the older blocks.
 //! 2. All state is appended again as records, some in each turn, while clients are served.
-//! 3. When these records are durable, a segment without records replaces the older segments, whose
+//! 3. When these records are durable, a segment without records replaces the older segments. Their
 //!    files are kept in the trash
 //!    ([`ShardLog::end_rewrite`](muster_storage::ShardLog::end_rewrite)).
 //!
-//! A kill at any point leaves either the old log and the records after it, or the new log. Until
-//! the snapshot is written, the old log is as damaged as it was found.
+//! If the process is killed at any point, the disk has either the old log and the records after it,
+//! or the new log. Until the snapshot is written, the old log is as damaged as it was found.
 //!
-//! A cluster leaves out the rewrite: its memory may be ahead of the committed records, and a
+//! A cluster does without the rewrite: its memory may be ahead of the committed records, and a
 //! replica is restored from its peers instead.
 
 use crate::{AnyWalk, NotRestated, RewriteCounters, Runtime, TopicSet, Turn};
@@ -27,7 +27,7 @@ const SLICE_RECORDS: usize = 300;
 pub struct RewriteConfig {
     /// The number of the shard, for lines in the server's log.
     pub shard: u32,
-    /// The path in the trash for a file or directory that is replaced at a time.
+    /// Returns the path in the trash for a file or directory, which is replaced at the given time.
     pub place_of: fn(&Path, i64) -> PathBuf,
 }
 
@@ -37,8 +37,8 @@ pub struct Rewrite {
     config: RewriteConfig,
     stage: Option<Stage>,
     pace: Pace,
-    /// The bytes written to the log when it began another segment; None once that segment has a
-    /// block.
+    /// How many bytes had been written to the log when it began another segment. None once that
+    /// segment has a block.
     began_at: Option<u64>,
     /// The damage that was found last.
     found: Option<String>,
@@ -131,9 +131,9 @@ impl Rewrite {
         Some(format!("damage of the log was found {times} times; the log {became}; last: {what}"))
     }
 
-    /// Continues the rewrite, before the log is polled. Returns true when a snapshot is due: then
-    /// the log has a block in another segment, so the snapshot contains the state of all older
-    /// blocks.
+    /// Continues the rewrite, before the log is polled. Returns true when a snapshot is due. Then
+    /// the new segment has a block, so a snapshot that begins now has the state of all older
+    /// segments.
     pub fn turn(&mut self, runtime: &mut Runtime, topics: &mut dyn TopicSet, turn: Turn) -> bool {
         // A stage is large, so it is moved only if a rewrite is under way, which is rare.
         if self.stage.is_none() {

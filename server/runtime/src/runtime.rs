@@ -12,7 +12,8 @@ use muster_faults::Fault;
 use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
 use tracing::{debug, warn};
 
-/// A flush that takes this long is logged: beyond it the clock of the groups stands still.
+/// A flush that takes at least this long is logged. From then on, the clock of the groups' timers
+/// stands still until the flush ends.
 const SLOW_FLUSH_MS: u64 = 1_000;
 
 /// News of the log's files.
@@ -51,7 +52,7 @@ impl Runtime {
         &self.log
     }
 
-    /// The log, for work that appends nothing new.
+    /// The log, for work that appends no new records.
     pub fn log_mut(&mut self) -> &mut ShardLog {
         &mut self.log
     }
@@ -68,11 +69,11 @@ impl Runtime {
     }
 
     /// Appends operations of a partition, each atomic, and applies them to the partition's machine.
-    /// Returns the position of the partition's last operation.
+    /// Returns [`ShardLog::position_of`] the partition.
     ///
     /// # Errors
     /// An operation is too large for the log. This operation and the following ones are not
-    /// written.
+    /// written. Or another node leads the slot, and nothing is written.
     pub fn append<'o, 'r: 'o, M: Machine>(
         &mut self,
         machines: &mut Slots<M>,
@@ -122,8 +123,8 @@ impl Runtime {
             let appended = appended.map_err(|error| NotWritten { error, written })?;
             self.begin_linger::<M>();
             written += operation.len();
-            // The fault affects records of groups only, because the shard's own check has to find
-            // it. Clients would find it in other records.
+            // Only operations of groups are left out. The fault is to be found by the shard's
+            // running check, but if other records were left out, clients would notice it.
             let is_of_groups = M::RULE.lingers;
             if Fault::ReplayDiffers.is_injected() && is_of_groups && appended.is_multiple_of(128) {
                 continue;
@@ -172,7 +173,7 @@ impl Runtime {
         self.linger.begin();
     }
 
-    /// Begins to measure the linger time, only for operations of topics that linger.
+    /// Begins to measure how long operations wait for their flush, if their topic lets them wait.
     fn begin_linger<M: Machine>(&mut self) {
         if M::RULE.lingers {
             self.linger.begin();

@@ -6,7 +6,7 @@ use muster_snapshot_index::{SnapshotBytes, SnapshotPart};
 use muster_storage::snapshot::Part;
 use std::any::Any;
 
-/// The place at which a part of a section is written.
+/// The state of the snapshot file and the log when a part of a section is written.
 #[derive(Debug, Clone, Copy)]
 pub struct SectionAt {
     /// The position of the next byte in the file.
@@ -31,7 +31,7 @@ pub struct Opened<'o> {
 }
 
 impl SectionAt {
-    /// Appends a section that is written at once. Returns its place.
+    /// Appends a whole section at once. Returns where it is in the file, and its checksum.
     pub fn whole(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Part {
         Part::appended(self.file_at, out, write)
     }
@@ -48,7 +48,7 @@ impl AnyWalk {
 }
 
 impl<'o> Opened<'o> {
-    /// The bytes of the section, for a section whose checksum covers all of them.
+    /// The bytes of the section. Only for kinds of sections with one checksum over all bytes.
     ///
     /// # Errors
     /// The checksum does not match.

@@ -1,6 +1,6 @@
 //! The machines of one topic on a shard: one for each partition that the shard leads. Also tracks
-//! the sum of their sizes, their earliest deadline and their first damage, so that no machine is
-//! asked.
+//! the sum of their sizes, their earliest deadline and their first damage. So these are known
+//! without a call of each machine.
 
 use crate::{Damage, Machine};
 use muster_codec::DecodeError;
@@ -20,7 +20,7 @@ pub struct Slots<M: Machine> {
     deadlines: BTreeSet<(i64, u32)>,
     /// The first damage that a call has found.
     damage: Option<Damage>,
-    /// The partitions of which a snapshot had a section.
+    /// The partitions that had a section in the snapshot.
     opened: Vec<u32>,
     /// The partition and the place of the state that was audited last.
     audited: Option<(u32, M::Place)>,
@@ -58,8 +58,9 @@ impl<M: Machine> Slots<M> {
         Self { places, all, held, shared, deadlines, damage, opened, audited }
     }
 
-    /// Calls the machine of a partition. `act` also gets the amounts that the other machines use of
-    /// the limits. Then notes the machine's own use, its deadline and its damage.
+    /// Calls the machine of a partition. `act` gets the machine, and the amounts of the topic's
+    /// limits that the other machines use. After the call, notes how much the machine itself uses
+    /// now, its deadline and its damage.
     ///
     /// # Panics
     /// The shard does not lead the partition: see [`Self::has`].
@@ -154,12 +155,14 @@ impl<M: Machine> Slots<M> {
         self.all[place..].iter().map(|it| (it.index, &it.machine))
     }
 
-    /// The led partition that follows another led one; the first for None.
+    /// The first partition after `after` that the shard leads. With None, the first of all that it
+    /// leads.
     pub fn next(&self, after: Option<u32>) -> Option<u32> {
         self.next_with(after, |_| true)
     }
 
-    /// Like [`Self::next`], but skips partitions for whose machines `holds` is false.
+    /// Like [`Self::next`], but only finds a partition if `holds` is true for the amounts that its
+    /// machine uses.
     pub fn next_with(&self, after: Option<u32>, holds: impl Fn(M::Held) -> bool) -> Option<u32> {
         let place = after.map_or(0, |index| self.places[index as usize] as usize + 1);
         let mut rest = self.all.get(place..).unwrap_or_default().iter();
@@ -176,7 +179,7 @@ impl<M: Machine> Slots<M> {
         self.held
     }
 
-    /// The value to which all machines report.
+    /// The value that all machines update.
     pub fn shared(&self) -> &M::Shared {
         &self.shared
     }
@@ -185,8 +188,8 @@ impl<M: Machine> Slots<M> {
         &mut self.shared
     }
 
-    /// The first damage that a call found. If read-only calls find damage, asks all machines that
-    /// can be damaged.
+    /// The first damage that a call found. If even read-only calls of this topic may find damage,
+    /// also asks all machines that were loaded from a snapshot.
     pub fn damage(&self) -> Option<Damage> {
         match &self.damage {
             Some(damage) => Some(damage.clone()),

@@ -1,4 +1,4 @@
-//! A topic without the type of its machines.
+//! The interface to the machines of a topic, whatever their type.
 
 use crate::{
     AnyWalk, CheckCopy, Damage, Digest, Machine, NextId, NotRestated, Opened, SectionAt, Slots,
@@ -9,13 +9,13 @@ use muster_storage::snapshot::Part;
 use muster_storage::{LogPartition, ShardLog, TopicRules};
 use std::sync::Arc;
 
-/// The machines of one topic on a shard. The functions with the name of one of [`Machine`] call the
-/// machine of a partition, which the shard must lead.
+/// The machines of one topic on a shard. A function with the same name as one of [`Machine`] calls
+/// that function of one partition's machine. The shard must lead the partition.
 pub trait Topic {
     /// See [`Machine::SECTIONS`].
     fn sections(&self) -> &'static [&'static str];
 
-    /// The partition that follows another one of the shard's; the first for None.
+    /// The partition that follows `after`, among those that the shard leads. With None, the first.
     fn next(&self, after: Option<u32>) -> Option<u32>;
 
     /// None if another shard leads the partition.
@@ -114,8 +114,8 @@ pub trait TopicSet {
         None
     }
 
-    /// The first damage that was found in any topic. It is asked in each turn, so a program may
-    /// answer it without calls by `dyn`.
+    /// The first damage that was found in any topic. This is called in each turn, so a program may
+    /// implement it without a call of each topic.
     fn damage(&mut self) -> Option<Damage> {
         let mut found = None;
         self.each(&mut |topic| {

@@ -21,7 +21,8 @@ fn each_state_is_audited_once_a_round_and_one_in_each_interval() {
     add(&mut toys, 5, &[2, 1]);
     let mut found = |now| audit.turn(now, &mut toys);
     let differs = Err("a sum of 3".to_owned());
-    // Two states of partition 2 and one of partition 5 are right. The walk then ends.
+    // The first three states are right: two of partition 2 and one of partition 5. The fifth turn
+    // finds that no state is left, and ends the round.
     for round in [1, 6] {
         let at = [0, 1, 2, 3, 4].map(|turn| (round + turn) * 1_000);
         assert_eq!(at.map(&mut found), [Ok(()), Ok(()), Ok(()), differs.clone(), Ok(())]);

@@ -158,7 +158,8 @@ fn a_state_that_differs_from_its_log_is_found() {
     assert_eq!(world.check.take_found(), None);
 }
 
-/// Sums have no copy. The record may be read with those of another partition before it.
+/// Sums have no check copy. The damage may be reported for another partition, because one read may
+/// cover records of several partitions.
 #[test]
 fn records_of_machines_without_a_copy_are_read_too() {
     let mut world = World::new();

@@ -27,7 +27,7 @@ struct World {
     due: u32,
 }
 
-/// The sums, the numbers of their records, the tallies and what is pending in them, by partition.
+/// For each partition: the sum and its number of records, and the tally and its pending amounts.
 type State = Vec<(i64, i64, i64, BTreeMap<i64, i64>)>;
 
 impl World {
@@ -115,7 +115,8 @@ fn a_log_is_rewritten_from_its_machines() {
     let mut world = World::new();
     assert_eq!(world.loaded(), world.state());
     world.rewrite.begin("a bit is wrong");
-    // A state that no record in the log makes: only the rewrite does.
+    // The old log has no record for this change of the state. So if a load finds it, the rewrite
+    // has written it.
     world.toys.sums.on(7, |sum, _| (sum.sum, sum.records) = (2, 1));
     let mut turns = 0;
     while world.rewrite.is_under_way() {

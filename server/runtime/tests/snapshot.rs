@@ -1,5 +1,5 @@
-//! Snapshots of toy machines on a disk in memory: what is opened and replayed is what the whole log
-//! makes, whenever the machine crashes.
+//! Snapshots of toy machines on a disk in memory. The snapshot and the part of the log that follows
+//! it must load the same state as the whole log, even after a crash at any point.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,7 +39,8 @@ struct World {
     now: i64,
 }
 
-/// The states of both topics, by partition: sum and number of records; tally and what is pending.
+/// The states of both topics, by partition. First the sums, each with its number of records; then
+/// the tallies, each with its pending amounts.
 type State = (Vec<(i64, i64)>, Vec<(i64, BTreeMap<i64, i64>)>);
 
 impl World {
@@ -200,8 +201,9 @@ fn each_section_of_a_partition_has_its_own_position_and_the_log_continues_it() {
     assert_eq!(found, loaded(&world.disk, false).0);
 }
 
-/// A slice also ends after a number of steps. The large section, and the partition whose sum is
-/// nothing, move its end through all small sections.
+/// A slice also ends after a number of steps. Where it ends depends on the place of the large
+/// section, and on partition 8, which has no sum. In the cases of the loop, it ends at each of the
+/// small sections.
 #[test]
 fn a_section_is_of_the_position_at_which_its_slice_begins_it() {
     for large in (1..=PARTITIONS).filter(|index| *index != 8) {
@@ -267,7 +269,8 @@ fn a_snapshot_is_outdated_although_a_later_one_was_given_up() {
     let mut world = World::new(u64::MAX);
     world.write(&[(1, 1)], &mut |_, _| {});
     let written = world.snapshot().header.from;
-    // No record has a value: compaction drops those of the first key, which no later one has.
+    // All records are tombstones. The first 50 have a key that no later record has, so compaction
+    // drops them.
     for number in 0..150 {
         world.add(1, if number < 50 { 2 } else { 4 });
         world.turn(&mut |_, _| {});

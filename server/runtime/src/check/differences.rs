@@ -13,7 +13,8 @@ pub struct Difference {
     pub id: Arc<str>,
 }
 
-/// The ids whose states differ between two sets of machines. Leaves out machines without copies.
+/// The ids whose states differ between two sets of machines. Leaves out the machines that have no
+/// check copy ([`Topic::copy`]).
 pub fn differences(one: &mut dyn TopicSet, other: &mut dyn TopicSet) -> Vec<Difference> {
     let (mut found, mut next) = (Vec::new(), one.next(None));
     while let Some(partition) = next {

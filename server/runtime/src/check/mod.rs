@@ -2,16 +2,16 @@
 //! shard's log replays. Each state has an id. The states of one id are compared together.
 //!
 //! The partitions of internal topics are read back from the log one after the other, each from its
-//! first record to its last, in slices. The records of a sample of the ids are replayed to a
-//! [`CheckCopy`](crate::CheckCopy). Near the end of the log, digests of the live states are taken,
-//! a few in each turn. They are compared when the copy has reached the position that the log had
-//! when they were taken. If a machine has no copy, its records are read and not compared, so that
-//! damage is found wherever it is in the log.
+//! first record to its last, in slices. This is a *round*. The records of a sample of the ids are
+//! replayed to a [`CheckCopy`](crate::CheckCopy). Near the end of the log, digests of the live
+//! states are taken, a few in each turn. Each digest is compared when the copy has reached the
+//! position that the log had when the digest was taken. If a machine has no copy, its records are
+//! read all the same, so that damage is found wherever it is in the log.
 //!
-//! Compaction continues meanwhile. A round may then read some segments before and others after
-//! compaction. Such a mixture replays to the same state, except for removed tombstones
-//! ([`ShardLog::may_have_missed`]) and for positions before the end: digests of such positions are
-//! taken again.
+//! Compaction continues meanwhile. So a round may read some segments as they were before
+//! compaction, and others as they are after it. This mixture replays to the same state, with two
+//! exceptions. Tombstones may be missing ([`ShardLog::may_have_missed`]). And the states at
+//! positions before the end may differ, so digests of such positions are taken again.
 
 mod differences;
 mod names;
@@ -27,7 +27,7 @@ use names::{Going, NamesCheck};
 use round::{Found, Round};
 use tracing::warn;
 
-/// The size of a read, which may be larger by one entry of the log's index.
+/// The size of a read. To reach the next entry of the log's index, a read may be larger.
 const READ_BYTES: usize = 64 << 10;
 
 /// The delay after startup, when other work is more urgent.
@@ -37,8 +37,8 @@ const BEGIN_MS: i64 = 1_000;
 /// round.
 const REST_MS: i64 = 100;
 
-/// The maximum number of doublings of the delay before the first check of a shard that was loaded
-/// again: the delay grows to at most 17 minutes.
+/// The maximum number of times that the delay is doubled before a reloaded shard is checked again:
+/// the delay grows to at most 17 minutes.
 const PUT_OFF_MAX: u32 = 10;
 
 /// The running check of a shard.
@@ -52,7 +52,7 @@ pub struct LogCheck {
     last: Option<LogPartition>,
     /// The halvings of the last round's sample.
     halvings: u32,
-    /// The time of the next step, and the bytes written to the log by the last read.
+    /// The time of the next step, and how many bytes had been written to the log at the last read.
     next_at: i64,
     grown_to: u64,
     found: Option<Found>,
@@ -77,8 +77,8 @@ pub struct CheckConfig {
     pub name_of: fn(LogPartition) -> String,
 }
 
-/// The tokens of the check's reads of the log and of its looks at files by their names, and the
-/// file id for such a look.
+/// The ids of the check's file operations: `token` for its reads of the log, `file_token` for its
+/// looks at files by name, and `file` for the file that these open.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckNames {
     pub token: FileToken,
@@ -122,7 +122,7 @@ impl LogCheck {
         self.next_at
     }
 
-    /// Whether the log is damaged, so that there is nothing to compare with.
+    /// Whether the log is damaged. Then there is nothing with which states can be compared.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
@@ -137,7 +137,7 @@ impl LogCheck {
         Some(format!("at operation {position} {what} in the log, which is right"))
     }
 
-    /// Whether a clean stop has to wait for the look at the files of the log.
+    /// Whether a clean stop has to wait until the check has looked at all files of the log.
     pub fn awaits_looks(&self) -> bool {
         !self.is_ended(false) && !self.names.is_over()
     }
@@ -280,7 +280,7 @@ impl LogCheck {
         let rest = all().skip_while(|it| !last(it)).skip(1);
         let partition = rest.chain(all()).find(has_records)?;
         self.last = Some(partition);
-        // The last round may have halved its sample for the sake of a single partition.
+        // The last round may have halved its sample only because its partition is large.
         let halvings = self.halvings.saturating_sub(1);
         let salt = log.log_id() ^ now as u64;
         let topic = topics.get(partition.topic);
@@ -328,7 +328,7 @@ impl LogCheck {
         }
     }
 
-    /// Takes digests of the next live states, at the end of a block.
+    /// Takes digests of more live states. To be called at the end of a block.
     fn look(&mut self, log: &ShardLog, topics: &mut dyn TopicSet, now: i64, round: &mut Round) {
         round.take_digests(topics.get(round.partition.topic), log);
         self.compare(round);
@@ -337,8 +337,9 @@ impl LogCheck {
         round.read_to = log.high_watermark(round.partition);
     }
 
-    /// Delays the next read to keep the configured rate. [`Self::turn`] reads earlier if the log
-    /// grows faster, so that a round can catch up with the log.
+    /// Delays the next read, so that the check reads no more bytes a second than configured. If the
+    /// log grows faster than that, [`Self::turn`] reads without this delay, to catch up with the
+    /// log.
     fn pay(&mut self, now: i64, grown: u64, bytes: u64) {
         let ms = bytes * 1_000 / self.config.bytes_per_second.max(1);
         (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);

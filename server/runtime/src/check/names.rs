@@ -9,7 +9,7 @@ use muster_storage::{FileDone, FileId, FileOp, FileToken, LogFile, OpenMode, Sha
 /// The pause between the looks at two files.
 const PAUSE_MS: i64 = 1_000;
 
-/// The number of bytes to read for a header, which is shorter.
+/// The number of bytes to read from the beginning of a file. A header is shorter.
 const HEAD_BYTES: u32 = 4_096;
 
 /// The looks at the files of the log: see the head of the file.
@@ -20,8 +20,8 @@ pub(super) struct NamesCheck {
     next_at: i64,
     /// The last file of the present round through all files.
     after: u64,
-    /// The bytes written to the log by the last look at the newest file, and whether the last look
-    /// was at the newest file.
+    /// The number of bytes that had been written to the log at the last look at the newest file,
+    /// and whether the last look was at the newest file.
     grown_to: u64,
     was_newest: bool,
     rounds: u64,

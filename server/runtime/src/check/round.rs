@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The maximum number of ids visited in a turn, and of items in their digests: about 100
-/// microseconds of work. (A single state may have more.)
+/// The maximum number of ids that a turn visits, and of items (parts of states) in the digests that
+/// it takes: about 100 microseconds of work. (A single state may have more.)
 const LOOKS_MAX: usize = 200;
 const ITEMS_MAX: usize = 300;
 
@@ -31,7 +31,7 @@ pub(super) struct Round {
     pub(super) reading: Reading,
     /// None if the records are only read.
     copy: Option<Box<dyn CheckCopy>>,
-    /// The halvings of the sample when the round began.
+    /// How often the size of the sample had been halved when the round began.
     halvings: u32,
     /// The offset after the last record that the check copy contains.
     pub(super) offset: i64,
@@ -52,8 +52,8 @@ pub(super) struct Round {
 struct Taken {
     id: Arc<str>,
     digest: Digest,
-    /// The offset of the partition's next record at that time, and the position of the log's last
-    /// operation.
+    /// The state of the log when the digest was taken: the offset of the partition's next record,
+    /// and the position of the log's last operation.
     offset: i64,
     position: u64,
 }
@@ -97,8 +97,8 @@ impl Round {
         self.is_walked && self.taken.is_empty()
     }
 
-    /// Discards the digests if the log can no longer be replayed to their positions; they are taken
-    /// again.
+    /// Discards the digests if replaying the log no longer leads to the states at their positions:
+    /// the copy is past one of them, or the log was compacted. They are taken again.
     pub(super) fn check_taken(&mut self, log: &ShardLog) {
         let is_passed = self.taken.front().is_some_and(|taken| taken.offset < self.offset);
         if is_passed || self.swaps != log.swaps() {
@@ -127,7 +127,7 @@ impl Round {
         while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
             let Taken { id, digest, position, .. } = taken;
             self.compared_to = Some(id.clone());
-            // An id may have left the sample, which may have become smaller.
+            // The sample may have become smaller, so that the id is no longer in it.
             if !copy.has(&id) {
                 continue;
             }

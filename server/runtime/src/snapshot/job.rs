@@ -31,18 +31,20 @@ impl Job {
         Self { stage: Stage::Next, rows: Vec::new(), header }
     }
 
-    /// Writes some of the present stage. Returns whether the snapshot is complete.
+    /// Continues the present stage: writes the next part. Returns whether the snapshot is complete.
     pub(super) fn write_some(
         &mut self,
         log: &ShardLog,
         topics: &mut dyn TopicSet,
         writer: &mut SnapshotWriter,
     ) -> Result<bool, Damage> {
-        // The absence of content in a partition is a fact of this position, too.
+        // This position counts even if nothing is written for a section: that the section has no
+        // content is true at this position.
         self.header.newest = log.progress().accepted();
         self.stage = match std::mem::replace(&mut self.stage, Stage::Next) {
             Stage::Next => match begin_next(topics, log, self.rows.last(), writer) {
-                // Its first bytes are of the position at which it begins.
+                // The first part is written at once, so it has the position at which the section
+                // begins.
                 Some(begun) => self.write_section(topics, log, begun, writer)?,
                 None => {
                     self.header.sections = write_table(&self.rows, writer);
@@ -83,8 +85,8 @@ impl Job {
     }
 }
 
-/// Begins the section with content that follows another one, in the order of topic, partition and
-/// section; the first for None.
+/// Begins the next section that has content, after the section `after`. With None, the first one.
+/// Sections are ordered by topic, partition and number.
 fn begin_next(
     topics: &mut dyn TopicSet,
     log: &ShardLog,

@@ -16,11 +16,12 @@ use muster_storage::{FileDone, FileOp, FileToken, Pace, ShardLog};
 use std::path::PathBuf;
 use tracing::{info, warn};
 
-/// The maximum number of steps of a slice: some steps write little or nothing.
+/// The maximum number of steps of a slice. It is needed because some steps write little or nothing.
 const SLICE_STEPS_MAX: usize = 64;
 
 /// The pause after a snapshot was given up, before one begins that does not depend on the growth of
-/// the log.
+/// the log. The pause doubles with each further one that is given up: a disk that stays full would
+/// else be filled and emptied again and again.
 const PAUSE_MS: i64 = 10_000;
 
 /// When a snapshot is due.
@@ -40,21 +41,22 @@ pub struct Snapshots {
     due: SnapshotsDue,
     job: Option<Job>,
     pace: Pace,
-    /// The time when the last snapshot began, and the bytes written to the log by then.
+    /// The time when the last snapshot began, and how many bytes had been written to the log by
+    /// then.
     began_ms: i64,
     began_at: u64,
     /// The number of log bytes that were replayed after the snapshot at the last startup.
     behind: u64,
     /// Whether a snapshot file exists that would be read at startup.
     is_there: bool,
-    /// Whether a snapshot is due regardless of the growth of the log, and whether the one under way
-    /// was.
+    /// Whether a snapshot is due even if the log has not grown. `was_wanted` is the value that it
+    /// had when the snapshot under way began.
     is_wanted: bool,
     was_wanted: bool,
-    /// The position of the last snapshot that was written. If the log has dropped deletions after
-    /// this position, it cannot be replayed on top of the snapshot.
+    /// The position of the last snapshot that was written. If compaction has dropped tombstones or
+    /// markers that follow this position, the log cannot be replayed on top of the snapshot.
     from: u64,
-    /// The time before which no snapshot begins that does not depend on the growth of the log.
+    /// Before this time, no snapshot begins, unless the log has grown enough for one.
     not_before: i64,
     /// The counters, which include the size of the last snapshot.
     counters: SnapshotCounters,
@@ -106,7 +108,7 @@ impl Snapshots {
         self.is_there.then_some(FileOp::Rename { token: None, from, to })
     }
 
-    /// Makes a snapshot due that begins from now on.
+    /// Makes another snapshot due, even if one is already under way.
     pub fn want(&mut self) {
         self.is_wanted = true;
     }
@@ -163,8 +165,8 @@ impl Snapshots {
         }
     }
 
-    /// Whether a slice may be written: at the pace of [`Pace`] while clients are served, and during
-    /// a clean stop whenever the writer has room.
+    /// Whether a slice may be written. The writer must be ready to take it. While clients are
+    /// served, [`Pace`] must allow it, too; during a clean stop it need not.
     fn may_write_slice(&self, turn: Turn, written: u64) -> bool {
         let may_begin = turn.is_stopping || self.pace.allows(turn.now, written);
         self.job.is_some() && self.writer.has_room() && may_begin
@@ -182,14 +184,14 @@ impl Snapshots {
         self.writer.is_idle() && (has_grown || is_old || is_needed)
     }
 
-    /// Whether a snapshot is wanted, or the last one is unusable because compaction dropped a
-    /// deletion after it.
+    /// Whether a snapshot is due even if the log has not grown: another part of the shard wants
+    /// one, or the last one is unusable, because compaction dropped a deletion that follows it.
     fn is_needed(&self, dropped_position: u64) -> bool {
         self.is_wanted || (self.is_there && dropped_position > self.from)
     }
 
-    /// The time when the age of the last snapshot makes the next one due, even without further
-    /// events.
+    /// The time at which the next snapshot is due because the last one is old. Then a turn is
+    /// needed even if no event comes.
     fn old_at(&self, written: u64) -> Option<i64> {
         let is_wanted =
             self.due.interval_ms > 0 && self.writer.is_idle() && self.unsaved(written) > 0;

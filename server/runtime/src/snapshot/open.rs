@@ -4,8 +4,9 @@ use crate::{Damage, Opened, TopicSet, damaged};
 use muster_snapshot_index::SnapshotBytes;
 use muster_storage::snapshot::{SectionRow, Snapshot};
 
-/// Loads the sections of a snapshot into machines that have replayed nothing. After that each
-/// machine has to replay the log from the snapshot's position on; it skips what its sections have.
+/// Loads the sections of a snapshot into machines that have replayed nothing. Then each machine has
+/// to replay the log from the snapshot's position on. It skips records that its sections have
+/// already.
 ///
 /// # Errors
 /// A section is damaged, or belongs to a partition that the shard does not lead. The machines must

@@ -1,4 +1,4 @@
-//! Two toy machines: sums of the lengths of keys.
+//! Toy machines: two kinds of sums of the lengths of keys, and labels.
 
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code, unreachable_pub, reason = "each test has its part of it")]
@@ -28,7 +28,7 @@ pub struct Toys {
     pub tallies: Slots<Tally>,
 }
 
-/// A slice of a snapshot ends before it has all partitions.
+/// The number of partitions. A slice of a snapshot ends before it has all of them.
 pub const PARTITIONS: u32 = 40;
 
 impl Toys {
@@ -65,14 +65,15 @@ pub fn record(len: usize) -> Record<'static> {
     (&b"a key that is long enough for each of the tests"[..len], None)
 }
 
-/// A sum that has a timer while it is odd, and reports the number of its calls. From 1,000 on it is
-/// damaged. It also counts records. Each of the two numbers is a section of a snapshot: the sum is
-/// written piece by piece, the number of records at once.
+/// A sum with a number of records. It has a timer while it is odd, and is damaged from 1,000 on. It
+/// counts its calls in the shared value. The sum is one section of a snapshot, written piece by
+/// piece. The number of records is another section, written at once.
 #[derive(Debug, Default)]
 pub struct Sum {
     pub sum: i64,
     pub records: i64,
-    /// The positions up to which a snapshot contains sum and number.
+    /// For the sum, and for the number of records: the position up to which the loaded snapshot has
+    /// all records.
     in_snapshot: [u64; 2],
     /// The position of the last operation.
     pub applied_at: u64,
@@ -80,12 +81,12 @@ pub struct Sum {
     pub is_found_damaged: Cell<bool>,
 }
 
-/// A one of the sum in a snapshot.
+/// The bytes of one unit of a sum in a snapshot: a sum of 3 is written as three times these bytes.
 pub const ONE: [u8; 1 << 10] = [1; 1 << 10];
 
 /// The progress of writing a section of a [`Sum`].
 pub enum Walk {
-    /// The ones that are written, and those that are left.
+    /// The part of the section that is written already, and the number of [`ONE`]s to write.
     Sum(Part, i64),
     Records,
 }
@@ -177,7 +178,8 @@ impl Machine for Sum {
         Ok(())
     }
 
-    /// A record of the sum, and an empty one for each other record.
+    /// The first record has a key as long as the sum; the others, up to the number of records, have
+    /// empty keys.
     fn restate(
         &mut self,
         passed: &mut i64,
@@ -194,7 +196,7 @@ impl Machine for Sum {
         Ok(*passed < self.records)
     }
 
-    /// Each record is a state. The state that makes the sum odd is wrong.
+    /// Each record counts as a state. All are right, except the last one if the sum is odd.
     fn audit_after(&mut self, after: Option<&i64>) -> Option<Audited<i64>> {
         let next = after.map_or(1, |after| after + 1);
         let is_wrong = next == self.records && self.sum % 2 == 1;
