@@ -1,5 +1,5 @@
-//! A client that creates, grows and deletes topics of its own, commits to them, and alters the
-//! configs of groups that no other client uses.
+//! A client that creates, grows and deletes topics of its own, commits offsets for them, and alters
+//! the configs of groups that no other client uses.
 
 use super::{NextRequest, Surroundings};
 use muster::cluster::ClusterImage;
@@ -22,7 +22,8 @@ const DELETE: i8 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     number: u32,
-    /// The numbers of partitions that each topic may have; None stands for a missing topic.
+    /// For each topic, the numbers of partitions that it may have on the server. None means that
+    /// the topic may not exist.
     topics: [BTreeSet<Option<i32>>; TOPICS],
     /// The values that a config of each group may have; None means that it is not set.
     configs: [BTreeSet<Option<String>>; GROUPS],
@@ -50,7 +51,7 @@ impl Admin {
         }
     }
 
-    /// The book if the server ended now: the request under way may have taken effect, or not.
+    /// This book, if the server ends now. Then the request under way may have taken effect, or not.
     pub(crate) fn interrupted(&self) -> Self {
         let mut book = self.clone();
         book.maybe(self.doing.clone());
@@ -80,7 +81,7 @@ impl Admin {
         Ok(())
     }
 
-    /// The topics of a client of this kind.
+    /// The topics of the admin client with this number.
     pub(crate) fn topics_of(number: u32) -> impl Iterator<Item = String> {
         (0..TOPICS).map(move |at| topic_of(number, at))
     }
@@ -253,7 +254,7 @@ impl Admin {
             // The client has a quota.
             (Doing::Create(..) | Doing::Grow(..) | Doing::Delete(_), code)
                 if code == ErrorCode::ThrottlingQuotaExceeded.code() => {}
-            // The controller was loaded again: the change may have been made, or not.
+            // The controller was loaded again meanwhile. So the change may have been made, or not.
             (doing, code) if code == ErrorCode::UnknownServerError.code() => self.maybe(doing),
             (doing, code) => return Err(format!("{doing:?} is refused with {code}")),
         }

@@ -1,8 +1,8 @@
 //! The id of a member of a classic group, and whether its coordinator may lose the id. As in Kafka,
-//! an id is only in memory until the assignment of a generation with this id is written. A static
-//! member that joins during a rebalance replaces its former id at once. If the coordinator is
-//! loaded again before the assignment is written, the former id is valid again, and the new id is
-//! fenced.
+//! a new id is only in memory at first. It is written with the assignment of the first generation
+//! that has it. A static member that joins during a rebalance gets a new id in place of its former
+//! one at once. If the coordinator is loaded again before the assignment is written, the former id
+//! is valid again, and the new id is fenced.
 //!
 //! A coordinator never loses the id of a member of a consumer group: it answers the member only
 //! when the member's records are durable.
@@ -47,7 +47,8 @@ impl ClassicId {
         self.unwritten_since.is_some()
     }
 
-    /// Whether a coordinator that was loaded at this time may know only a former id of the member.
+    /// Whether the coordinator may not know the member's id, if it was loaded at this time: it may
+    /// know only a former one.
     pub(crate) fn may_be_lost_at(&self, loaded_at: u64) -> bool {
         self.unwritten_since.is_some_and(|since| since <= loaded_at)
     }

@@ -35,8 +35,8 @@ pub(crate) struct Committer {
     expiring: BTreeSet<State>,
     /// How often a state has expired.
     expired: u64,
-    /// Whether a deletion consists of several operations, of which a crash may leave only the
-    /// first.
+    /// Whether the server divides a deletion into several operations. Then a crash may leave only
+    /// the first ones.
     deletes_in_parts: bool,
     doing: Doing,
 }
@@ -80,7 +80,7 @@ impl Committer {
         self.expired
     }
 
-    /// The book if the server ended now: the request under way may have taken effect, or not.
+    /// This book, if the server ends now. Then the request under way may have taken effect, or not.
     pub(crate) fn interrupted(&self) -> Self {
         let mut book = self.clone();
         book.maybe(self.doing);
@@ -107,8 +107,8 @@ impl Committer {
         }
     }
 
-    /// Whether the partitions may have these states at the same time. They may differ if a deletion
-    /// has removed the offsets of some partitions only.
+    /// Whether the partitions may have these states at the same time. They must have the same one,
+    /// unless a deletion has removed the offsets of only some partitions.
     fn may_be_together(&self, states: &BTreeSet<State>) -> bool {
         let is_cut = self.deletes_in_parts && states.len() == 2 && states.contains(&None);
         states.len() == 1 || is_cut

@@ -71,8 +71,9 @@ impl Converter {
         NextRequest { shard: around.placement.group_shard(&self.group), version, request }
     }
 
-    /// Chooses the next request by the answer; the judge checks the content of answers. After an
-    /// error, and without an answer, the classic member joins again.
+    /// Chooses the next request according to the answer. (The judge checks the content of answers.)
+    /// The classic member joins again if the consumer has left, if the answer is an error, and if
+    /// no answer came.
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) {
         let step = std::mem::replace(&mut self.step, Step::Join);
         match response {

@@ -58,13 +58,13 @@ impl Granter {
         &self.book
     }
 
-    /// How many answered requests created ACLs, and how many deleted ACLs.
+    /// The number of answered requests that created ACLs, and of those that deleted ACLs.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.created, self.deleted]
     }
 
-    /// Checks the ACLs of the cluster: the ACLs that certainly exist are there, and all that are
-    /// there may exist.
+    /// Checks the ACLs of the cluster: it must have all ACLs that certainly exist, and none that
+    /// cannot exist.
     ///
     /// # Errors
     /// The ACLs contradict earlier answers.
@@ -110,7 +110,7 @@ impl Granter {
         }
     }
 
-    /// Notes that the change may be made from now on.
+    /// A request with a change is about to be sent. From now on, the change may have been made.
     fn begin(&mut self) {
         let Book { certain, possible } = &mut self.book;
         match &self.doing {
@@ -174,7 +174,8 @@ pub(crate) fn rules_of(image: &ClusterImage) -> BTreeSet<Rule> {
     image.acls().iter().map(|(pattern, entry)| Rule::of(pattern, entry)).collect()
 }
 
-/// Whether a change was made. This is unknown if the controller was loaded again.
+/// Whether a change was certainly made. Returns false if this is unknown, because the controller
+/// was loaded again meanwhile.
 fn is_made(codes: impl Iterator<Item = i16>, count: usize) -> Result<bool, String> {
     let codes: Vec<_> = codes.collect();
     match () {

@@ -33,9 +33,9 @@ pub(crate) fn garbage(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// The probability that a client sends up to 1,200 requests at once, which may be more than a
-/// connection may have in flight. It is low, because such a burst takes as long as everything else
-/// together.
+/// The probability that a client sends up to 1,200 requests at once. They may be more than the
+/// server allows in flight on a connection. The probability is low because one such burst takes as
+/// long as everything else together.
 const BURST_CHANCE: f64 = 0.02;
 
 /// The probability that a client requests an answer that takes many slices.
@@ -74,7 +74,7 @@ fn burst(count: usize) -> Vec<u8> {
     frame(ApiKey::ApiVersions as i16, 0, &[]).repeat(count)
 }
 
-/// A frame with a header of version 1, even if the API has another.
+/// A frame with request header version 1. The API may need another version of the header.
 fn frame(api: i16, version: i16, body: &[u8]) -> Vec<u8> {
     let mut frame = ((10 + body.len()) as u32).to_be_bytes().to_vec();
     frame.extend_from_slice(&api.to_be_bytes());

@@ -34,7 +34,7 @@ pub(crate) const LIMITED: [Limited; 3] = [
     },
 ];
 
-/// A client id, its quota, and the values that the quota may have.
+/// A client id, the quota that it may get, and the range of the quota's values.
 pub(crate) struct Limited {
     pub(crate) client_id: &'static str,
     key: QuotaKey,

@@ -1,7 +1,7 @@
-//! A client that changes the topics of streams groups: their sources and their internal topics. It
-//! keeps no book of its changes. When faults have ended, it creates the sources and deletes the
-//! internal topics. So the groups create the internal topics again, with the numbers of partitions
-//! that they need.
+//! A client that changes the topics of streams groups: their source topics and their internal
+//! topics. It does not remember its changes. Once the faults of the run have ended, it creates all
+//! source topics and deletes all internal topics. Then the server creates the internal topics
+//! again, with the numbers of partitions that the groups need.
 
 use super::streams::{SOURCES, internal_topics};
 use super::{NextRequest, Surroundings};
@@ -65,7 +65,7 @@ impl Meddler {
                 | ErrorCode::UnknownTopicOrPartition,
             ) => Ok(true),
             // The client has a quota, the controller was loaded again, or the topic has this number
-            // of partitions.
+            // of partitions or more.
             Some(
                 ErrorCode::ThrottlingQuotaExceeded
                 | ErrorCode::UnknownServerError
@@ -90,8 +90,9 @@ impl Meddler {
         }
     }
 
-    /// Goes from step `from` to step `to`, if the answer is about all `count` topics and each of
-    /// them is done. Ignores other answers: a request from before the end of faults is no step.
+    /// Goes from step `from` to step `to`, if the answer has all `count` topics, and each of them
+    /// is done. Any other answer is ignored: it may be that of a request from before the faults
+    /// ended.
     fn come(
         &mut self,
         from: Restored,

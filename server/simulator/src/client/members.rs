@@ -26,7 +26,7 @@ pub(crate) struct SimMember {
     pub(crate) links: Vec<(Destination, LinkId)>,
     pub(crate) versions: Versions,
     pub(crate) random: Random,
-    /// The time of the current timer; timers with another time are out of date.
+    /// The time of the member's current timer. Timers that come at another time are outdated.
     pub(crate) armed: u64,
     /// When the member started.
     pub(crate) started_at: u64,
@@ -61,7 +61,7 @@ const APIS: [ApiKey; 9] = [
     ApiKey::StreamsGroupHeartbeat,
 ];
 
-/// The groups and members of a run.
+/// The groups and members of a run; `has_streams` is whether there may be streams groups.
 pub(crate) fn new_members(
     profile: &ClientProfile,
     topics: &Topics,
@@ -91,12 +91,12 @@ pub(crate) fn new_members(
     (groups.iter().map(|plan| Group::of(plan, topics)).collect(), members)
 }
 
-/// The processes of a streams group.
+/// The number of processes of a streams group.
 const PROCESSES: u32 = 3;
 
 const GROUP_PREFIX: &str = "group-";
 
-/// The group of members that has this id.
+/// The simulated members' group with this id; None if it is a group of other clients.
 pub(crate) fn member_group(id: &str) -> Option<GroupIndex> {
     id.strip_prefix(GROUP_PREFIX)?.parse().ok().map(GroupIndex)
 }

@@ -1,8 +1,9 @@
-//! A client that produces to topics that other clients create, extend and delete. So records are
-//! written to the page cache, and synced later. The next startup checks the records that a power
-//! loss may take: if a partition lacks records before its recovery point, it is offline; a batch
-//! that was written only in part is refused to readers. Now and then the client fetches all
-//! partitions at once, so that a shard has to read more files than it keeps open.
+//! A client that produces to topics that other clients create, extend and delete. Its records are
+//! written to the page cache and synced later, so a power loss may take them. At the next startup
+//! the server checks which records are left. If a partition lacks records before its recovery
+//! point, it is offline. A batch that was written only in part is not given to readers. Now and
+//! then the client fetches all partitions at once, so that a shard has to read more files than it
+//! keeps open.
 
 use super::{NextRequest, Surroundings};
 use muster_codec::messages::{
@@ -23,7 +24,8 @@ const VERSION: i16 = 12;
 /// One in this number of requests fetches all partitions.
 const FETCH_EVERY: u64 = 4;
 
-/// Topics may have fewer partitions: some requests name one that does not exist.
+/// The number of partitions that requests name. Topics may have fewer, so some requests name a
+/// partition that does not exist.
 const PARTITIONS: u64 = 4;
 
 /// A timestamp in ms, some days before the beginning of a run. So it is never in the future, even

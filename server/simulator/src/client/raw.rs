@@ -36,7 +36,7 @@ pub(crate) struct SimClient {
     pub(crate) links: Vec<LinkId>,
     /// Whether a request is under way.
     pub(crate) waits: bool,
-    /// Whether the last change was not answered, and may still reach the controller.
+    /// Whether the answer to the last change was lost. Its request may still reach the controller.
     pub(crate) has_lost_change: bool,
     pub(crate) armed: u64,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Surroundings<'a> {
     /// Whether faults occur, and whether most clients have ended.
     pub(crate) is_chaos: bool,
     pub(crate) is_resting: bool,
-    /// Set by a client that closes its connections before the request.
+    /// Output: a client sets it to have its connections closed before its next request is sent.
     pub(crate) hangs_up: bool,
 }
 
@@ -86,7 +86,7 @@ impl Raw {
         }
     }
 
-    /// The next request, which is noted as pending; None if the client has none.
+    /// Makes the next request, and notes that its answer is pending. None if the client has none.
     pub(crate) fn next_request(&mut self, around: &mut Surroundings<'_>) -> Option<NextRequest> {
         match self {
             Self::TopicCreator(creator) => creator.next_request(),
@@ -106,7 +106,7 @@ impl Raw {
         }
     }
 
-    /// Notes that groups may be on other shards than when the request under way was made.
+    /// Groups have moved between shards. The request under way may have been sent to the wrong one.
     pub(crate) fn groups_moved(&mut self) {
         if let Self::Several(several) = self {
             several.groups_moved();

@@ -1,5 +1,5 @@
-//! ACLs in a form of the simulator, with its own decisions, which are compared with the decisions
-//! of the server.
+//! ACLs in a form of the simulator's own. It decides by itself what they permit, and compares its
+//! decisions with those of the server.
 
 use muster::security::acls::{Entry, Pattern, PatternType, Permission};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(crate) const ALLOW: i8 = 3;
 pub(crate) const EVERYONE: &str = "User:*";
 pub(crate) const OPERATIONS: [i8; 4] = [ALL, READ, WRITE, DESCRIBE];
 
-/// An ACL for all hosts, with Kafka's numbers.
+/// An ACL that applies to all hosts. The numbers of its fields are those of Kafka's protocol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
     pub(crate) resource: i8,
@@ -33,7 +33,7 @@ pub(crate) struct Rule {
     pub(crate) permission: i8,
 }
 
-/// An operation on a resource, which a client has requested.
+/// The right that a client's request needs: an operation of a principal on a resource.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Right<'r> {
     pub(crate) principal: &'r str,
@@ -90,8 +90,8 @@ pub(crate) fn allow<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, right: Ri
     !rules.clone().any(|rule| rule.denies(right)) && rules.clone().any(|rule| rule.allows(right))
 }
 
-/// The ACLs that certainly exist, and further ACLs that may exist, because the request that creates
-/// or deletes them was not answered.
+/// The ACLs that certainly exist, and those that may exist: their creation or deletion was
+/// requested, and no answer has shown whether it was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Book {
     pub(crate) certain: BTreeSet<Rule>,
@@ -99,7 +99,8 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Whether an answer may grant this right (if `is_granted`), or may refuse it (if not).
+    /// Whether a correct server may answer like this: may grant the right if `is_granted`, or else
+    /// refuse it.
     pub(crate) fn permits(&self, right: Right<'_>, is_granted: bool) -> bool {
         let wanted = if is_granted { ALLOW } else { DENY };
         let helpful = self.possible.iter().filter(|rule| rule.permission == wanted);

@@ -1,5 +1,6 @@
-//! A client with several groups, which belong to several slots. Its requests name all of them, and
-//! each part of a joined answer must match the book of its group.
+//! A client with several groups, which belong to several slots. One request may name all groups.
+//! The server then joins the answers of the slots. The part of the answer that concerns a group
+//! must match the book of that group.
 
 use super::{Committer, NextRequest, Surroundings};
 use muster_codec::messages::{
@@ -91,8 +92,8 @@ impl Several {
                 (random.below(7) as i16, request.into())
             }
             Doing::Delete => {
-                // Only groups of this shard are deleted. The other groups are refused, and do not
-                // change.
+                // The shard deletes only those groups that it has. It refuses the others, which
+                // stay.
                 self.books.iter_mut().for_each(Committer::begin_deletion);
                 let groups_names = names(&self.books);
                 (random.below(3) as i16, DeleteGroupsRequest { groups_names }.into())
@@ -103,7 +104,8 @@ impl Several {
         }
     }
 
-    /// Forgets which groups the shard has: a list may now come from a shard with other groups.
+    /// Forgets which groups the shard has. It may have other groups by now, so a list of its groups
+    /// cannot be checked.
     pub(super) fn groups_moved(&mut self) {
         self.of_shard.clear();
     }

@@ -19,7 +19,8 @@ pub(crate) enum Readiness {
     Hindered,
 }
 
-/// A topology for the group with this number: a count by key, or only one of its subtopologies.
+/// A topology for the group with this number. The whole topology counts records by key, with a
+/// repartition topic between two subtopologies. Some groups have only a single subtopology.
 pub(super) fn plan(group: u32, random: &mut Random) -> StreamsPlan {
     let names = internal_topics(group);
     let internal = |at: usize| InternalTopic { name: names[at].clone(), partitions: 0 };
@@ -51,8 +52,8 @@ pub(super) fn internal_topics(group: u32) -> [String; 2] {
     ["changelog", "repartition"].map(|kind| format!("group-{group}-{kind}"))
 }
 
-/// The state of the topics of a topology. `partitions` returns the number of partitions of an
-/// existing topic.
+/// Whether the topics of a topology are ready. `partitions` returns the number of partitions of a
+/// topic, and None if the topic does not exist.
 pub(crate) fn readiness(
     topology: &Topology,
     partitions: impl Fn(&str) -> Option<i32>,

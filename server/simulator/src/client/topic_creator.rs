@@ -30,7 +30,7 @@ enum Step {
     Done,
 }
 
-/// The number of a group among the resources of configs.
+/// The resource type of groups, in requests about configs.
 const GROUP: i8 = 32;
 
 impl TopicCreator {

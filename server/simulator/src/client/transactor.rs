@@ -1,10 +1,10 @@
-//! A client that consumes, processes and produces exactly once: each transaction writes the next
-//! numbers to all partitions of a topic, and commits the end of the numbers as the offset of a
-//! group. Two clients may have the same transactional id: each fences the other.
+//! A client that consumes, processes and produces exactly once. Each transaction writes the next
+//! numbers to all partitions of a topic. As the offset of a group it commits the number that
+//! follows. Two clients may have the same transactional id: then each fences the other.
 //!
-//! After any crash and any fencing these rules hold: the committed records of an id are the numbers
-//! from 0, each once, in each partition; a stable offset covers the numbers that a reader has seen;
-//! and no number is missing if its commit was answered.
+//! These rules hold after any crash and any fencing. In each partition, the committed records of an
+//! id are the numbers from 0 on, each exactly once. The committed offset of the group is not lower
+//! than the numbers that a reader has seen. No number is missing if its commit was answered.
 
 use super::{NextRequest, Surroundings, each_batch};
 use muster_codec::messages::*;
@@ -24,8 +24,8 @@ const TXN_OFFSET_COMMIT: i16 = 5;
 /// wall clock is set back.
 const TIMESTAMP: i64 = 1_749_700_000_000;
 
-/// The time between the timestamps of two numbers. It is long enough that segments end, so that
-/// compaction can run.
+/// The time between the timestamps of a number and the next one. It is so long that segments are
+/// closed by their age (`segment.ms`), and compaction can run.
 const APART_MS: i64 = 1_000;
 
 /// The configs of the topic, if it is compacted.
@@ -42,8 +42,8 @@ const LOST_MAX: u32 = 3;
 pub(crate) struct Transactor {
     /// The transactional id, which is also the id of the group.
     id: String,
-    /// Whether the client has an epoch for each transaction, and adds no partitions by requests
-    /// (KIP-890).
+    /// Whether the client uses the transactions of KIP-890: it gets another epoch with each
+    /// transaction, and sends no requests to add partitions.
     is_newer: bool,
     producer: (i64, i16),
     sequences: [i32; PARTITIONS as usize],
@@ -54,9 +54,9 @@ pub(crate) struct Transactor {
     /// The numbers of the transaction: the first number, and the number after the last.
     numbers: (i64, i64),
     commits: bool,
-    /// Whether the client aborts the transaction if TxnOffsetCommit is not answered, which it does
-    /// only before KIP-890. The group may still wait for the verdict on these offsets. A verdict
-    /// that arrives after the abort must have no effect.
+    /// Whether the client aborts the transaction if TxnOffsetCommit is not answered. Only clients
+    /// without KIP-890 do so. The group may still wait for the answer whether the producer may
+    /// commit these offsets. If this answer comes after the abort, it must have no effect.
     gives_up: bool,
     /// The highest offset that answers have shown to be committed. No later answer may show less.
     floor: i64,
@@ -122,7 +122,8 @@ impl Transactor {
         [self.committed, self.aborted, self.looks]
     }
 
-    /// The number of the client's id, and the end of the numbers that are certainly committed.
+    /// The number in the client's id, and the first number that is not certainly committed: all
+    /// before it are.
     pub(crate) fn certain(&self) -> (u32, i64) {
         let id = self.id.rsplit('-').next().and_then(|id| id.parse().ok());
         (id.unwrap_or_default(), self.floor)
@@ -265,8 +266,8 @@ impl Transactor {
         self.floor = self.floor.max(reading.next);
         let partition = reading.partition + 1;
         self.looks += u64::from(partition == PARTITIONS);
-        // If another client with the same id has committed numbers meanwhile, they are not written
-        // again.
+        // Another client with the same id may have committed numbers meanwhile. These must not be
+        // written again, so the client looks up the offset first.
         let is_behind = self.floor > self.numbers.0;
         self.step = if partition < PARTITIONS {
             Step::Read(Reading { partition, ..Reading::default() })
@@ -278,13 +279,14 @@ impl Transactor {
         Ok(())
     }
 
-    /// Takes the records of one answer. Its list of aborted transactions must be complete: clients
-    /// keep nothing from the list of an earlier answer (Kafka's `CompletedFetch`), and compaction
-    /// may have removed a marker since.
+    /// Takes the records of one answer. The answer must list all aborted transactions of its
+    /// records, even those that an earlier answer has listed: clients keep no list (Kafka's
+    /// `CompletedFetch`), and compaction may have removed a marker meanwhile.
     fn take_records(&self, reading: &mut Reading, data: &PartitionData<'_>) -> Result<(), String> {
         let mut aborted = data.aborted_transactions.clone().unwrap_or_default();
         aborted.sort_by_key(|it| it.first_offset);
-        // The producers whose transactions are aborted later in these records.
+        // The producers with an open transaction, at this point of the records, that is aborted
+        // later.
         let mut skipped = BTreeSet::new();
         each_batch(data.records.as_deref().unwrap_or_default(), |batch| {
             let header = &batch.header;

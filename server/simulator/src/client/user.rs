@@ -1,5 +1,5 @@
-//! A client with a principal, whose permissions come from ACLs. It splits each answer into the
-//! rights that the answer grants and refuses, for the judge.
+//! A client with a principal, whose permissions come from ACLs. For the judge, it turns each answer
+//! into a list of rights, each with whether the answer grants or refuses it.
 
 use super::rules::{DESCRIBE, Finding, GROUP, READ, TOPIC};
 use super::{NextRequest, Surroundings};
@@ -143,10 +143,10 @@ impl User {
         self.doing = Doing::Nothing;
     }
 
-    /// The rights that the answer to the request under way grants and refuses.
+    /// The rights that the answer to the request under way grants or refuses.
     ///
     /// # Errors
-    /// A refusal reveals more than the refusal itself.
+    /// The answer reveals something of a topic that it refuses, or it lacks a part.
     pub(crate) fn findings(&self, response: &Response<'_>) -> Result<Vec<Finding>, String> {
         let mut findings = Findings(Vec::new());
         match (self.doing, response) {
@@ -226,8 +226,8 @@ impl Findings {
         self.0.push(Finding { operation, resource, name, is_granted });
     }
 
-    /// Notes whether the group, and whether each topic, is granted. Kafka checks the topics only if
-    /// the group is granted.
+    /// Notes whether the group is granted, and if so, whether each topic is. If the group is
+    /// refused, Kafka does not check the topics.
     fn of_group_and_topics<'p>(
         &mut self,
         group: &str,

@@ -14,7 +14,8 @@ pub(crate) enum Crash {
     PowerLoss,
 }
 
-/// The probabilities of the worst outcomes of a write in a crash, and whether writes are direct.
+/// The probability of each bad outcome of a write that a crash interrupts, and whether writes are
+/// direct.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CrashFaults {
     /// Only some blocks of the write reach the disk.
@@ -36,8 +37,8 @@ enum Fate {
 }
 
 impl Disk {
-    /// Decides by chance which changes that are not durable survive, and in which form. After a
-    /// power loss, also decides which names that are not durable survive.
+    /// Decides by chance which of the changes that are not durable survive, and whether in whole or
+    /// in part. A power loss may also take new names of files, and bring removed names back.
     pub(crate) fn crash(
         &mut self,
         how: Crash,
@@ -113,7 +114,7 @@ impl Disk {
         pieces.iter().for_each(|what| what.apply(&mut self.files[at].durable));
     }
 
-    /// The parts of a change that take place.
+    /// The parts of a change that reach the file in spite of the crash.
     fn pieces(
         &self,
         what: What,

@@ -1,4 +1,5 @@
-//! One file: the bytes that the process sees, the durable bytes, and the operations between them.
+//! One file: the bytes that the process sees, the durable bytes, and the changes that are seen but
+//! not durable yet.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -64,7 +65,7 @@ impl File {
         Self { seen: bytes.clone(), durable: bytes, ..Self::default() }
     }
 
-    /// Starts a change. Reads return the change from now on, because reads are ordered after it.
+    /// Starts a change. It need not be complete or durable, but reads that start later return it.
     pub(super) fn change(&mut self, id: u64, what: What, done: bool) {
         what.apply(&mut self.seen);
         self.pending.push(Change { id, what, done });
@@ -77,8 +78,8 @@ impl File {
         }
     }
 
-    /// Makes a change durable, and all earlier changes of the same bytes, because they reach the
-    /// disk in order.
+    /// Makes a change durable, and all earlier changes that overlap it: changes of the same bytes
+    /// reach the disk in their order.
     pub(super) fn flushed(&mut self, id: u64) {
         let Some(at) = self.pending.iter().position(|change| change.id == id) else { return };
         let change = self.pending.remove(at);
@@ -105,7 +106,7 @@ impl File {
         self.pending = kept;
     }
 
-    /// Whether a change of these durable bytes is not durable yet.
+    /// Whether a change of these bytes is not durable yet.
     pub(super) fn changes(&self, range: &Range<usize>) -> bool {
         self.pending.iter().any(|change| change.what.changes(range))
     }

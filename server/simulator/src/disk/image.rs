@@ -1,6 +1,6 @@
-//! Crash images: the states in which a power loss may leave the files of a directory. In an image
-//! each change that is not durable is present as a whole, in part, or not at all, and each name
-//! that is not durable is present or not. Each of these uncertainties is a *doubt*. Up to eight
+//! Crash images: the states in which a power loss may leave the files of a directory. If a change
+//! is not durable, an image may have it as a whole, in part, or not at all. If the name of a file
+//! is not durable, an image may have it or not. Each such change or name is a *doubt*. Up to eight
 //! doubts are tried in every combination, more doubts in a sample of combinations.
 
 use super::file::What;
@@ -16,7 +16,7 @@ pub(crate) struct Doubts(Vec<Doubt>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Doubt {
-    /// A change of a file's bytes; `len` is the number of bytes that it writes.
+    /// A change of a file's bytes. `len` is the number of bytes that it writes.
     Change { inode: Inode, id: u64, len: usize },
     /// The name of a new file.
     Created(PathBuf),
@@ -24,7 +24,7 @@ enum Doubt {
     Removed(PathBuf, Inode),
 }
 
-/// A crash image: the part of each doubt that is present.
+/// The state of the disk after a crash: for each doubt, which part of it reached the disk.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Image(Vec<Part>);
 
@@ -32,19 +32,21 @@ pub(crate) struct Image(Vec<Part>);
 enum Part {
     Nothing,
     All,
-    /// These blocks, each of this number of bytes.
+    /// Some blocks of a write. The number is the size of a block, and the list shows for each block
+    /// whether it is there.
     Blocks(usize, Vec<bool>),
 }
 
 /// Up to this number of doubts, every combination is tried.
 const ALL_OF: usize = 8;
 
-/// The number of random combinations that are tried in addition to the fixed ones: of more than
-/// `ALL_OF` doubts, and of the blocks of a torn write.
+/// How many random combinations are tried in addition to the fixed ones. `SAMPLES`: of the doubts,
+/// if there are more than `ALL_OF`. `TORN_SAMPLES`: of the blocks of a torn write.
 const SAMPLES: usize = 32;
 const TORN_SAMPLES: usize = 4;
 
-/// The number of places at which beginnings, ends and holes of a long write are tried.
+/// A torn write may lack its end, its beginning, or a block. Of a long write, only about this
+/// number of places are tried for each.
 const PLACES: usize = 6;
 
 /// The sizes of the blocks that devices write atomically.
@@ -93,7 +95,8 @@ impl Disk {
         let back = back.map(|(path, inode)| (path.as_path(), *inode));
         let named = self.names.iter().filter(|(path, _)| path.starts_with(directory));
         let named = named.map(|(path, inode)| (path.as_path(), *inode));
-        // A new file has taken the name of a file that is back.
+        // A removed file may be back after the crash. If a new file has its name, this is the new
+        // file's.
         let there: BTreeMap<_, _> = back.chain(named.filter(|(path, _)| !is_lost(path))).collect();
         let bytes = |(path, inode)| (path, self.bytes_in(inode, doubts, image));
         there.into_iter().map(bytes).collect()
@@ -123,13 +126,13 @@ impl Disk {
 }
 
 impl Doubts {
-    /// The part of a doubt that is in an image.
+    /// The part of a doubt that reached the disk, according to an image.
     fn find<'i>(&self, image: &'i Image, is_it: impl Fn(&Doubt) -> bool) -> Option<&'i Part> {
         assert_eq!(self.0.len(), image.0.len(), "an image of other doubts");
         self.0.iter().position(is_it).map(|at| &image.0[at])
     }
 
-    /// The images to try. `torn` is a write that may be present in part.
+    /// The images to try. `torn` is the change that may also be there in part.
     pub(crate) fn images(&self, torn: Option<u64>, random: &mut Random) -> Vec<Image> {
         let part = |is_there| if is_there { Part::All } else { Part::Nothing };
         let image = |subset: Vec<bool>| Image(subset.into_iter().map(part).collect());
@@ -161,8 +164,8 @@ impl Doubts {
     }
 }
 
-/// All subsets of this number of things. For more than [`ALL_OF`] things: the empty set, the full
-/// set, each single thing, all things but one, and a sample.
+/// The subsets of this number of things: all of them, if there are at most [`ALL_OF`] things.
+/// Otherwise the empty set, the full set, each single thing, all things but one, and a sample.
 fn subsets(count: usize, random: &mut Random) -> Vec<Vec<bool>> {
     if count <= ALL_OF {
         let of = |bits: usize| (0..count).map(|at| bits >> at & 1 == 1).collect();
@@ -177,8 +180,8 @@ fn subsets(count: usize, random: &mut Random) -> Vec<Vec<bool>> {
     subsets
 }
 
-/// The parts of a torn write of this number of bytes that may be present: beginnings, ends, all
-/// blocks but one, and a sample.
+/// The parts of a torn write to try; the write has `len` bytes. They are its beginnings, its ends,
+/// all of its blocks but one, and a random sample of its blocks.
 fn torn_parts(len: usize, random: &mut Random) -> Vec<Part> {
     let mut parts = Vec::new();
     for block in TORN_BLOCKS {

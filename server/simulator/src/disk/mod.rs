@@ -1,10 +1,10 @@
 //! The disk: files in memory, their durable bytes, and the operations under way.
 //!
 //! The disk guarantees what `storage/FORMAT.md` assumes of the media, and nothing else. A write
-//! that is not confirmed yet may be lost, kept, torn in blocks, or damaged. A write to the page
-//! cache may be lost until a sync is confirmed. Creating a file in mode `Durable`, or renaming a
-//! file, syncs its directory, and thus all earlier creations and removals there. A sync of a file
-//! also makes its own name durable.
+//! that is not confirmed yet may be lost, kept, torn in blocks, damaged, or written to another
+//! place. A write to the page cache may be lost until a sync is confirmed. If a file is created in
+//! mode `Durable`, or renamed, its directory is synced: all earlier creations and removals in the
+//! directory become durable, too. A sync of a file also makes its own name durable.
 
 mod crash;
 mod file;
@@ -104,7 +104,8 @@ impl Disk {
         }
     }
 
-    /// The changes of a file that a sync would cover if it started now: those in the page cache.
+    /// The changes that a sync of the file would make durable if it started now: those that are in
+    /// the page cache.
     pub(crate) fn written_changes(&self, inode: Inode) -> Vec<u64> {
         let done = self.files[inode.0].pending.iter().filter(|change| change.done);
         done.map(|change| change.id).collect()
@@ -150,7 +151,7 @@ impl Disk {
         self.names.keys().any(|path| path.ends_with(name))
     }
 
-    /// Changes some bytes of the files with this name. Returns the number of changed files.
+    /// Changes one bit of each file with this name. Returns the number of changed files.
     pub(crate) fn rot(&mut self, name: &str, random: &mut Random) -> u64 {
         let mut rotten = 0;
         for inode in self.names.iter().filter(|(path, _)| path.ends_with(name)).map(|it| *it.1) {

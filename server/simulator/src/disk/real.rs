@@ -1,5 +1,5 @@
-//! Copies files between the simulated disk and a directory of the real one: production's recovery
-//! reads files with the standard library.
+//! Copies files between the simulated disk and a directory of the real disk. This is needed for
+//! recovery: the server's own code for it reads files with the standard library.
 
 use super::file::File;
 use super::{Disk, Inode};
@@ -72,9 +72,9 @@ impl Disk {
         Ok(contents)
     }
 
-    /// Replaces all files by the old files and some of the new files, as after a change of the
-    /// number of shards that was interrupted while the old logs were still valid. The new logs are
-    /// for `shards` shards; some are missing, and some are incomplete.
+    /// Replaces all files, as if a change of the number of shards was interrupted while the old
+    /// logs were still valid. So all old files are there. Of the new files, those of the logs for
+    /// `shards` shards, some are missing, and some are incomplete.
     pub(crate) fn keep_and_add_some(
         &mut self,
         old: Contents,
@@ -99,8 +99,9 @@ impl Disk {
         }
     }
 
-    /// Adds some of the old files, for `shards` shards. The new logs are valid already, and only
-    /// some of the old logs are removed.
+    /// Adds some of the old files, those of the logs for `shards` shards, as if a change of the
+    /// number of shards was interrupted later: the new logs are valid, but only some old logs were
+    /// removed.
     pub(crate) fn add_some(&mut self, old: Contents, shards: u32, random: &mut Random) {
         for (path, bytes) in old.into_iter().filter(|(path, _)| is_of(path, shards)) {
             if random.chance(0.5) {
@@ -109,8 +110,8 @@ impl Disk {
         }
     }
 
-    /// Applies the changes of names that recovery made in the directory of [`Self::write_out`]:
-    /// recovery removes files, and gives compacted segments of partitions their final names.
+    /// Recovery has run in the directory to which [`Self::write_out`] wrote. Applies its changes of
+    /// names here: it removes files, and gives compacted segments of partitions their final names.
     pub(crate) fn take_names(&mut self, directory: &Path) {
         let is_gone = |path: &&PathBuf| !directory.join(path).exists();
         let gone: Vec<PathBuf> = self.names.keys().filter(is_gone).cloned().collect();

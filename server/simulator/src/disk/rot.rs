@@ -1,4 +1,4 @@
-//! Damage to files without a write: bytes change, ends are lost, names are lost.
+//! Damage to files that no write causes: bytes change, ends of files are lost, names are lost.
 
 use super::{Disk, Inode};
 use muster_codec::record_batch::Batches;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 const BLOCK_STEP: usize = 512;
 
 impl Disk {
-    /// The segments with durable blocks of the log in a directory, and their blocks.
+    /// The segments of the log in a directory, each with its durable blocks. Leaves out segments
+    /// without such blocks.
     pub(crate) fn segments(&self, directory: &Path) -> Vec<(PathBuf, Inode, Vec<Range<usize>>)> {
         let is_segment = |path: &Path| {
             path.parent() == Some(directory) && path.extension().is_some_and(|it| it == "log")
@@ -35,8 +36,8 @@ impl Disk {
         (0..bytes.len()).step_by(BLOCK_STEP).filter_map(block).collect()
     }
 
-    /// The durable batches in segments of partitions, each with its place. Leaves out batches that
-    /// a pending change will remove, such as recovery's cut of a torn end.
+    /// The durable batches in segments of partitions, each with its byte range in the file. Leaves
+    /// out those that a pending change will remove, such as a torn end that recovery cuts off.
     pub(crate) fn batches(
         &self,
         is_wanted: impl Fn(&Path) -> bool,

@@ -1,5 +1,5 @@
-//! The rights that users were granted and refused, compared with the ACLs of the image on which the
-//! shard decided, and with the book of the client that changes ACLs.
+//! Checks the rights that users were granted or refused. A decision must fit the ACLs that the
+//! deciding shard had, and the changes of ACLs that were acknowledged to a client.
 
 use crate::client::{Book, Finding, Right, Rule, allow};
 use std::collections::{BTreeSet, VecDeque};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The maximum time that a request waits for its answer, in microseconds.
 const KEPT: u64 = 60_000_000;
 
-/// Values, each with the time since which it is valid.
+/// The values that something had one after the other, each with the time from which it was valid.
 #[derive(Debug)]
 pub(crate) struct Since<T>(VecDeque<(u64, T)>);
 
@@ -40,8 +40,8 @@ impl<T> Since<T> {
 /// was sent.
 ///
 /// # Errors
-/// No image that the shard had leads to this decision, or the decision contradicts a change that
-/// was answered before.
+/// None of the images that the shard had since `sent` leads to these decisions, or a decision
+/// ignores a change of the ACLs that had been acknowledged before `sent`.
 pub(crate) fn check(
     principal: &str,
     findings: &[Finding],

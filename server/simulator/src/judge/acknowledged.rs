@@ -1,5 +1,5 @@
-//! The acknowledgements that an answer to a member of a share group confirms: records that the
-//! member accepted or rejected are done in the durable share state when the answer leaves.
+//! Checks answers to members of share groups that confirm acknowledgements: when such an answer
+//! leaves, the accepted and rejected records must be finished in the durable share state.
 
 use muster_codec::messages::AcknowledgementBatch;
 use muster_codec::{Request, Response, Uuid};
@@ -19,7 +19,7 @@ type Partition = (Uuid, i32);
 /// Compares an answer with the durable share states of its shard.
 ///
 /// # Errors
-/// The answer confirms an acknowledgement of an offset that is not done.
+/// The answer confirms that an offset was accepted or rejected, but this is not durable.
 pub(super) fn check_acknowledged(
     states: &States,
     request: &Request<'_>,

@@ -1,10 +1,11 @@
-//! Groups that a crash left with only the first of several operations of one request.
+//! Finds groups of which a crash kept only the first of several operations of one request.
 
 use crate::records::RecordBytes;
 use muster_codec::records::GroupRecord;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records of a consumer group. A complete request writes either all of these records or none.
+/// The records that the log has of a consumer group. A request whose operations are all in the log
+/// leaves each member with an assignment, and target assignments together with their epoch.
 #[derive(Default)]
 struct Found {
     members: BTreeSet<String>,

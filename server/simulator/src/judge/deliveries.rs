@@ -47,7 +47,7 @@ struct Record {
     count: i16,
 }
 
-/// Groups of `loadgen`'s members have lower numbers.
+/// The number of the first share group. The groups of `loadgen`'s members have lower numbers.
 const FIRST_GROUP: u32 = 1 << 16;
 
 impl Deliveries {
@@ -110,8 +110,8 @@ impl Deliveries {
         self.groups.values().map(event).collect()
     }
 
-    /// Checks that each group has finished the committed numbers of a transactor that are below
-    /// `end`, in all partitions.
+    /// Checks that each group has finished the numbers 0 to `end` (exclusive), which the transactor
+    /// `id` has committed, in all partitions.
     ///
     /// # Errors
     /// A group has not finished a number.

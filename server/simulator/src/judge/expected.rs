@@ -59,7 +59,7 @@ impl Expected {
         }
     }
 
-    /// The state that a shard has found, up to a position.
+    /// The state of a shard that startup has just loaded up to this position.
     fn of((position, shard): (u64, Inspection<'_>), config: &Config) -> Self {
         let mut expected = Self::new(config);
         expected.replay_all(&shard.durable_state());
@@ -112,8 +112,8 @@ impl Expected {
         Ok(true)
     }
 
-    /// Compares the state that recovery found, up to a position, with the flushed state, or with
-    /// the flushed state and the block that was being written.
+    /// Compares the state that recovery found, up to the position `found`, with the expected state.
+    /// If `found` is higher, the expected state includes the block that may or may not be durable.
     ///
     /// # Errors
     /// The states differ.
@@ -158,13 +158,13 @@ impl Expected {
         Ok(later)
     }
 
-    /// The block that may or may not be durable. There is at most one such block: no write begins
-    /// before the block that recovery found is synced.
+    /// The block that may or may not be durable. There is at most one: if recovery found such a
+    /// block, the shard syncs it before it begins another write.
     fn next_block(&self) -> Option<&Vec<u8>> {
         self.in_flight.as_ref().or(self.unsynced.as_ref())
     }
 
-    /// A hash that changes whenever the state that a recovered shard must have changes.
+    /// A hash of everything that determines the expected state of a recovered shard.
     fn key(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(&self.position.to_le_bytes());
@@ -233,14 +233,14 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
         // offsets were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
         Record::Id(record) => facts.transaction_record(record),
-        // The clients that have transactions check their outcome.
+        // Transactors check the outcome of transactions, and [`Shares`] the share states.
         Record::End(..) | Record::Share(_) => {}
         Record::Cluster(record) => facts.cluster_record(record),
     })
 }
 
 impl Judge {
-    /// A number that changes with the state that is compared with a recovered shard.
+    /// A hash of the expected state of a shard.
     pub(crate) fn expected_key(&self, number: u32) -> u64 {
         self.expected.get(number as usize).map_or(0, Expected::key)
     }
@@ -248,7 +248,7 @@ impl Judge {
     /// Keeps a block as the block in flight.
     ///
     /// # Errors
-    /// The block has a marker of a transaction whose decision is not durable.
+    /// The block has a marker of a transaction whose decision is not durable, or cannot be read.
     pub(crate) fn note_write(&mut self, shard: u32, block: &[u8]) -> Result<(), String> {
         self.expected[shard as usize].in_flight = Some(block.to_vec());
         let facts = &self.facts;
@@ -281,7 +281,8 @@ impl Judge {
         expected.apply(durable).map(|_| ())
     }
 
-    /// Applies the block that recovery found and that is now durable.
+    /// Applies the block that may not have been durable when recovery found it. The shard has
+    /// synced it.
     ///
     /// # Errors
     /// The block cannot be read.
@@ -378,8 +379,8 @@ impl Judge {
         expected.check_found(number, (found, shard), records, config)
     }
 
-    /// Applies the blocks that may or may not be durable: the logs are rewritten for another number
-    /// of shards, and a copy is synced before the old logs are removed.
+    /// Applies the last block of each old log if it may or may not be durable. It is durable now:
+    /// the logs were rewritten for another number of shards, and the new logs were synced.
     pub(crate) fn note_copied(&mut self, now: u64) {
         for expected in &mut self.expected {
             let Some(block) = expected.unsynced.take() else { continue };
@@ -389,10 +390,11 @@ impl Judge {
         }
     }
 
-    /// Expects the state of these shards from now on.
+    /// Replaces the expected states with the states of these shards. The number of shards has
+    /// changed.
     ///
     /// # Errors
-    /// Together they do not have the state of the previous shards.
+    /// The new shards together have another state than the previous shards had together.
     pub(crate) fn check_resharded<'a>(
         &mut self,
         shards: impl Iterator<Item = (u64, Inspection<'a>)>,

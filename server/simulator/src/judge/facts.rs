@@ -34,7 +34,8 @@ pub(crate) struct Facts {
     pub(crate) coverage: Coverage,
 }
 
-/// A fact that an answer may report, or that a marker follows from.
+/// A fact that must be durable before an answer reports it; a decision about a transaction must be
+/// durable before its markers are written.
 enum Fact<'a> {
     Commit { group: &'a str, topic: &'a str, partition: i32, offset: i64 },
     Generation { group: &'a str, generation: i32 },
@@ -182,11 +183,12 @@ impl<'a> Fact<'a> {
 }
 
 impl Facts {
-    /// Checks an answer that leaves a shard with these durable share states: everything that the
-    /// answer reports must be durable now.
+    /// Checks an answer that leaves a shard: everything that the answer reports must be durable
+    /// now. `states` are the durable share states of the shard.
     ///
     /// # Errors
-    /// A reported fact is not durable.
+    /// A reported fact is not durable, an earlier request has to be answered first, or the answer
+    /// or its request cannot be read.
     pub(super) fn check_frame(
         &mut self,
         asked: &Asked,

@@ -3,8 +3,8 @@
 use muster_codec::records::TransactionRecord;
 use std::collections::BTreeSet;
 
-/// Compares ids before and after startup. Leaves out `written`: the ids that recovery wrote because
-/// partitions had reported a transaction whose record was lost.
+/// Compares the transactional ids before and after startup, except the ids in `written`. These had
+/// a transaction that partitions reported, but whose record was lost: recovery wrote them again.
 pub(super) fn compare_ids(
     mut before: Vec<TransactionRecord<'static>>,
     mut after: Vec<TransactionRecord<'static>>,

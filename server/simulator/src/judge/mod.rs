@@ -88,7 +88,8 @@ impl Judge {
     /// Checks an answer that leaves a shard: everything that it reports must be durable now.
     ///
     /// # Errors
-    /// A reported fact is not durable.
+    /// A reported fact is not durable, another answer is due, or the answer or its request cannot
+    /// be read.
     pub(crate) fn check_answer(
         &mut self,
         shard: u32,
@@ -124,7 +125,7 @@ impl Judge {
         self.owners.lacking()
     }
 
-    /// Checks that the share groups have finished all records of a transactor up to `end`.
+    /// Checks that the share groups have finished all records of a transactor below `end`.
     ///
     /// # Errors
     /// A group has not finished a record.
@@ -184,7 +185,7 @@ impl Judge {
         events.iter().for_each(|event| self.checker.observe(event));
     }
 
-    /// Notes that from now on only new shards run, with these versions of their images.
+    /// Notes that all earlier shards have ended; these new shards run, with these image versions.
     pub(crate) fn watch_all(&mut self, image_versions: impl Iterator<Item = i64>) {
         self.watched = image_versions.map(Watched::new).collect();
     }

@@ -20,10 +20,10 @@ impl Offsets {
         Self(records.iter().filter_map(offset).collect())
     }
 
-    /// Checks the offsets against a committer's record of possible states.
+    /// Checks the offsets against the book of a committer.
     ///
     /// # Errors
-    /// The offsets are in none of these states.
+    /// The book excludes these offsets.
     pub(crate) fn check(&self, committer: &Committer) -> Result<(), String> {
         let group = committer.group().to_owned();
         let of = |(topic, partition): (&str, i32)| {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub(crate) struct Owners {
-    /// The number of partitions of each group that assigns them.
+    /// The number of partitions of each group whose members do not choose partitions themselves.
     expected: BTreeMap<GroupIndex, u32>,
     owned: BTreeMap<(GroupIndex, MemberIndex), BTreeSet<Partition>>,
 }

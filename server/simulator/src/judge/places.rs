@@ -1,5 +1,5 @@
-//! The open transactions in the slots of a shard, with the offsets of their first records: once
-//! from the blocks of its log, and once from the shard.
+//! The open transactions in the slots of a shard, with the offsets of their first records. The
+//! judge computes them from the blocks of the log, and compares them with those of the shard.
 
 use muster::placement::Slot;
 use muster::shard::Inspection;
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Places(BTreeMap<(Slot, i64), Place>);
 
-/// The epoch of a transaction, and the offsets of its batches. The transaction begins at the first
-/// of these offsets, or at a later one if the log was rewritten.
+/// The epoch of a transaction, and the offsets of all its batches in the log. The shard reports the
+/// first offset; if its log was rewritten, this may be one of the later offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     epoch: i16,
@@ -49,8 +49,8 @@ impl Places {
         Ok(())
     }
 
-    /// Compares these transactions with those of a shard whose log was at a position when it was
-    /// loaded. The shard may have ended some transactions since.
+    /// Compares these transactions with those of a shard. If the shard has written since it was
+    /// loaded (up to the position `loaded_at`), it may have ended some of these transactions.
     ///
     /// # Errors
     /// The transactions differ.

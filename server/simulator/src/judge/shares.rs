@@ -9,7 +9,7 @@ use muster_shares::{SharePartitionKey, State, States};
 /// may remove the records that they come from.
 pub(super) struct Shares {
     states: States,
-    /// Describes the start offset that decreased, if one did.
+    /// Describes the start offset that decreased although it must not; None if none did.
     back: Option<String>,
 }
 
@@ -47,7 +47,9 @@ impl Shares {
         let before = start(&self.states);
         self.states.replay(record);
         let after = start(&self.states);
-        // The start offset decreases only if the log has lost records. Then no record is in flight.
+        // The start offset decreases only if the log of the user's partition has lost records. Then
+        // no record is in flight. (Clients could also set a lower offset, but the simulator's never
+        // do.)
         let is_whole = |states: &States| states.get(&key).is_some_and(|it| it.batches.is_empty());
         if after.is_some() && before > after && !is_whole(&self.states) {
             self.back = Some(format!("the start of {key:?} was {before:?}, and is {after:?}"));

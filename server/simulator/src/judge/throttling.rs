@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 
 const SECOND: u64 = 1_000_000;
 
-/// A rate covers at least ten and at most twelve seconds: all samples, and the sample that overlaps
-/// their beginning.
+/// The server computes a rate over at least ten and at most twelve seconds: over samples of one
+/// second, of which the oldest may have begun before the window of eleven seconds.
 const WINDOW_MIN: f64 = 10.0;
 const WINDOW_MAX: f64 = 12.0;
 
-/// A request that was sent within this time counts in each window.
+/// Bytes that were sent at most this long ago are certainly in the window of a rate.
 const SURELY_COUNTED: u64 = 9 * SECOND;
 
 /// The tolerance for a throttle time, in seconds: the server rounds it to milliseconds.
@@ -56,8 +56,8 @@ impl Used {
         }
     }
 
-    /// Notes that an answer leaves, and that its client had a quota from the time when the request
-    /// was sent.
+    /// Notes a request whose answer leaves now. Its bytes were certainly counted: its client had a
+    /// quota from the time when the request was sent.
     pub(crate) fn counted(&mut self, it: Answered) {
         let Answered { sent, now, bytes, .. } = it;
         self.counted.push_back(Counted { sent, left: now, bytes: bytes as f64 });
@@ -66,7 +66,7 @@ impl Used {
         }
     }
 
-    /// All bytes that may be in a window.
+    /// The maximum number of bytes that the window of a rate can contain.
     fn at_most(&self, it: Answered) -> f64 {
         let since = it.now.saturating_sub(KEPT);
         self.sent.iter().filter(|(at, _)| *at >= since).map(|(_, bytes)| bytes).sum()
@@ -120,7 +120,7 @@ pub(crate) fn check_produce(
     Ok(())
 }
 
-/// Checks that a refusal that only a quota explains occurs under a quota.
+/// If a request was refused in a way that only a quota explains, checks that there was a quota.
 ///
 /// # Errors
 /// There was no quota.

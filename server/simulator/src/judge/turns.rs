@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// is over.
 const AT_ONCE_MAX: u64 = 512;
 
-/// With more waiting connections than this, their order is not checked.
+/// The order of the waiting connections is not checked if there are more than this.
 const QUEUE_MAX: usize = 256;
 
-/// The maximum time that one turn counts for sessions.
+/// The maximum time, in milliseconds, by which one turn may advance the clock of the groups.
 const TURN_MS_MAX: i64 = 1_000;
 
 /// The turns of a shard, as observed.
@@ -65,8 +65,8 @@ impl Turns {
         piece.map(|(_, came_at)| *came_at)
     }
 
-    /// Called before the end of a turn. Records since when each queued connection has been waiting;
-    /// the time during which it was stalled by its own unread answers does not count.
+    /// Called before the end of a turn. Records since when each queued connection has been waiting.
+    /// A connection that does not read its answers is not queued, and this time does not count.
     pub(crate) fn note_waiting(&mut self, now: RunQueues) {
         let known = std::mem::take(&mut self.waiting_since);
         let since = |it| (it, known.get(&it).copied().unwrap_or(self.handled_until));
@@ -112,11 +112,12 @@ impl Turns {
         Ok(())
     }
 
-    /// Called at the end of a turn, after sessions have expired. Sessions are compared with the
-    /// time `handled_until`. Checks that all input that arrived before this time is handled.
+    /// Called at the end of a turn, after the sessions that ended before the time `handled_until`
+    /// have expired. Checks that no input that arrived before this time still waits: it may be a
+    /// heartbeat.
     ///
     /// # Errors
-    /// Some of this input is not handled.
+    /// Such input still waits.
     pub(crate) fn check_sessions(&mut self, shard: Inspection<'_>) -> Result<(), String> {
         let handled_until = shard.handled_until();
         match self.first_unhandled(shard).filter(|came_at| *came_at < handled_until) {

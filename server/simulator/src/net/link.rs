@@ -36,7 +36,8 @@ pub(crate) struct Asked {
 pub(crate) struct Link {
     owner: Owner,
     shard: u32,
-    /// Whether the client has neither given up the connection nor been notified of its loss.
+    /// Whether the connection is open for the client: it has not closed it, and it has not been
+    /// notified that the server's end is gone.
     is_client_open: bool,
     /// The incarnation of the server that accepted the connection.
     life: u32,
@@ -48,7 +49,7 @@ pub(crate) struct Link {
     /// Bytes on their way to the server, in pieces.
     to_server: VecDeque<Vec<u8>>,
     last_to_server: u64,
-    /// The lengths of output that the server's socket has not accepted yet.
+    /// The lengths of the pieces of output that the server's socket has not accepted yet.
     given: VecDeque<usize>,
     last_taken: u64,
     /// The lengths of output on its way to the client.
@@ -57,11 +58,12 @@ pub(crate) struct Link {
     /// The number of bytes that the server has sent, and the number that has arrived at the client.
     sent: u64,
     received: u64,
-    /// The beginning of an answer whose rest is not sent yet.
+    /// The bytes that the server has sent of an answer that is not complete yet.
     leaving: Vec<u8>,
-    /// Answers that the client has not received completely, with the byte at which each ends.
+    /// Answers that have left, but have not arrived completely. Each begins with the value that
+    /// `sent` had after the answer: the client has the answer once `received` is as high.
     answers: VecDeque<(u64, Asked, Vec<u8>)>,
-    /// The end of the last throttle time in an answer.
+    /// The time before which no answer may leave, because an earlier answer had a throttle time.
     muted_until: u64,
     /// Whether the server has closed its end. The client is notified after the last byte.
     is_finished: bool,
@@ -178,20 +180,21 @@ impl Link {
         frames
     }
 
-    /// Whether the end of an answer has not left yet.
+    /// Whether the server has sent only the beginning of an answer.
     pub(crate) fn is_in_answer(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Takes an answer that leaves. Returns the request that it answers, if the client waits for an
-    /// answer.
+    /// Counts the bytes of an answer that leaves. Returns its request; None if the client does not
+    /// wait for an answer.
     pub(crate) fn answer(&mut self, frame: &[u8]) -> Option<Asked> {
         self.sent += frame.len() as u64 + 4;
         self.asked.pop_front()
     }
 
-    /// Whether an answer without a request is a violation. It is none if the client has closed the
-    /// connection, because the server may not know this yet.
+    /// Whether it is a violation if the server answers without a request. It is no violation if the
+    /// client sends invalid requests, or has closed the connection, which the server may not know
+    /// yet.
     pub(crate) fn forbids_answer(&self) -> bool {
         self.is_client_open && self.is_tracked
     }

@@ -18,7 +18,7 @@ pub(crate) enum NetEvent {
     Connect { link: LinkId },
     /// The oldest bytes on their way to the server arrive.
     ToServer { link: LinkId },
-    /// The client reads the oldest output of the server's socket.
+    /// The server's socket has accepted the oldest output that was passed to it.
     Taken { link: LinkId },
     /// The oldest bytes on their way to the client arrive.
     ToClient { link: LinkId },
@@ -126,9 +126,9 @@ impl Network {
         len
     }
 
-    /// Closes the server's end after its output; `is_empty` is whether the socket has accepted all
-    /// output. Returns the time until the client is notified. None if bytes are on their way: the
-    /// client is notified after them.
+    /// Closes the server's end once its output has left; `is_empty` is whether the socket has
+    /// accepted all output. Returns the delay until the client is notified. None if bytes are on
+    /// their way: then the client is notified once they have arrived.
     pub(crate) fn finish(&mut self, id: LinkId, is_empty: bool) -> Option<u64> {
         let ends = self.link_mut(id).finish(is_empty);
         ends.then(|| self.delay())

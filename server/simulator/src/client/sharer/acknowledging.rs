@@ -4,7 +4,7 @@ use super::{Acknowledgement, Delivery, Kind, Number, Sharer};
 use crate::random::Random;
 use muster_codec::messages::AcknowledgementBatch;
 
-/// No consumer can process a record whose number has this remainder (divisor and remainder).
+/// Divisor and remainder. A record with such a number is one that no consumer can process.
 const POISON: (i64, i64) = (13, 5);
 
 impl Sharer {

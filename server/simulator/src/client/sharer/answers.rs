@@ -104,8 +104,8 @@ impl Sharer {
         Ok(())
     }
 
-    /// At rest, notes which partitions have no lag, and which have no start offset yet. The group
-    /// has finished if no partition has a lag.
+    /// Notes which partitions have no lag, and which have no start offset yet. Only while the run
+    /// is at rest: all faults have ended, and no records are added.
     pub(super) fn described(
         &mut self,
         body: &DescribeShareGroupOffsetsResponse<'_>,
@@ -137,8 +137,8 @@ impl Sharer {
                 self.acknowledgements_lost();
                 let session = self.sessions.get(&shard).cloned().unwrap_or_default();
                 self.end_session(shard, false);
-                // The session's records are not released: the next session has these partitions,
-                // too.
+                // Yet the session's records may still be held, so the next session has to have
+                // these partitions, too. The end of that session releases them.
                 self.forgotten.extend(session.partitions);
                 Ok(false)
             }
@@ -177,8 +177,8 @@ impl Sharer {
     }
 }
 
-/// Whether acknowledgements are answered without an error: after a restart the server may no longer
-/// know the records.
+/// Whether acknowledgements were accepted. INVALID_REQUEST is not: after a restart the server may
+/// no longer know the records. It is an answer that a correct server may give.
 fn is_acknowledged(error: i16) -> Result<bool, String> {
     match ErrorCode::from_code(error) {
         Some(ErrorCode::InvalidRequest) => Ok(false),

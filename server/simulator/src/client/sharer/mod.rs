@@ -1,7 +1,7 @@
 //! A consumer of a share group (KIP-932): a member of its group, with a share session on each shard
-//! that leads one of its partitions. It accepts, releases, rejects and renews acquired records,
-//! forgets some of them, and dies. Its reports are [`Delivery`]s; the judge collects those of all
-//! members.
+//! that leads one of its partitions. It accepts, releases, rejects and renews the records that it
+//! has acquired. It also forgets some of them, and sometimes dies. It reports all this as
+//! [`Delivery`]s, which the judge collects from all members.
 
 mod acknowledging;
 mod answers;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Sharer {
     group: String,
     number: u32,
-    /// How often the member has died. Each time it comes back as another member.
+    /// How often the member has died. Each time it begins again with another member id.
     lives: u32,
     member_epoch: i32,
     topic_id: Uuid,
@@ -32,11 +32,12 @@ pub(crate) struct Sharer {
     sessions: BTreeMap<u32, Session>,
     last_session: u32,
     last_acknowledgement: u32,
-    /// The number of the record at each held offset, by partition and offset. None if there is no
-    /// record at the offset.
+    /// The acquired offsets, by partition and offset, with the number of the record. None if there
+    /// is no record at the offset.
     held: BTreeMap<(i32, i64), Option<Number>>,
-    /// The partitions of which the member may have acquired records without knowing. They stay in
-    /// their session, because the end of the session releases their records.
+    /// The partitions in which the server may hold records for the member that the member does not
+    /// know: it has forgotten them, or an answer was lost. They stay in the member's session, so
+    /// that the end of the session releases these records.
     forgotten: BTreeSet<i32>,
     doing: Doing,
     /// The acknowledgements of the request under way.
@@ -50,8 +51,8 @@ pub(crate) struct Sharer {
     /// The partitions that have no start offset yet, because nothing was acknowledged there.
     unstarted: BTreeSet<i32>,
     is_drained: bool,
-    /// Whether a heartbeat was not answered. The lost answer may have had an assignment, which
-    /// comes again if the next heartbeat names topics.
+    /// Whether the last heartbeat was not answered. The lost answer may have had an assignment. To
+    /// get it again, the next heartbeat names the topics.
     is_unsure: bool,
 }
 
@@ -117,7 +118,7 @@ impl Sharer {
         self.done.iter().copied()
     }
 
-    /// The partitions in which the group has acknowledged nothing, as the member has found at rest.
+    /// The partitions in which the group had acknowledged nothing when the run was at rest.
     pub(crate) fn unstarted(&self) -> impl Iterator<Item = i32> {
         self.unstarted.iter().copied()
     }
@@ -191,8 +192,8 @@ impl Sharer {
         self.assigned.clear();
     }
 
-    /// Ends the session with a shard: reports this, and forgets the held records of the session's
-    /// partitions, which the end releases.
+    /// Ends the session with a shard, and reports this. The server releases the records of the
+    /// session's partitions, so the member forgets those that it held.
     fn end_session(&mut self, shard: u32, closed: bool) {
         let Some(session) = self.sessions.remove(&shard) else { return };
         self.reports.push(Delivery::SessionEnded { session: session.number, closed });

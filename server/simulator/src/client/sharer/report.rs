@@ -2,7 +2,7 @@
 
 use crate::client::transactor::id_of;
 
-/// The record of a transactor: its id and its number.
+/// A record of a transactor: the number of the transactor's id, and that of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Number {
     pub(crate) id: u32,
@@ -25,11 +25,13 @@ pub(crate) enum Delivery {
         count: i16,
         lock_ms: i32,
     },
-    /// The member is about to acknowledge an offset, whose lock may end at any time from now on.
+    /// The member is about to acknowledge an offset. So from now on the server may end the lock at
+    /// any time.
     Acknowledging(Acknowledgement),
     /// The acknowledgement was answered without error.
     Acknowledged(Acknowledgement),
-    /// The acknowledgement was not answered, so the server may have accepted it.
+    /// The acknowledgement was not answered, or was answered with an error. The server may have
+    /// accepted it.
     Unknown(Acknowledgement),
     /// A fetch was not answered, so it may have acquired records.
     Lost { partition: i32 },
@@ -48,7 +50,7 @@ pub(crate) struct Acknowledgement {
     pub(crate) kind: Kind,
 }
 
-/// How an offset is acknowledged, with the number of the protocol.
+/// The type of an acknowledgement, with its number in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Gap = 0,
