@@ -144,8 +144,8 @@ seen! {
 }
 
 impl Seen {
-    /// Whether the mark is about crash images, so that only runs with crash images reach it. The
-    /// marks about crash images are the last ones of the enum.
+    /// Whether only runs with crash images reach the mark. These marks are the last ones of the
+    /// enum.
     pub fn is_of_images(self) -> bool {
         self as usize >= Self::ImageInWrite as usize
     }

@@ -1,5 +1,5 @@
-//! The crash images of a run: the occasions on which images are tried, and the images that were
-//! tried.
+//! The crash images (states of the disk after a power loss) of a run. This module decides on which
+//! occasions images are tried, and remembers those that were tried.
 
 use crate::disk::scratch;
 use crate::random::Random;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// The images of a run.
 pub(crate) struct Images {
-    /// One in this number of occasions is used; zero means no occasion.
+    /// Images are tried on every n-th occasion, where n is this number; zero: never.
     every: u64,
     occasions: u64,
     random: Random,

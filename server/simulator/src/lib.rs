@@ -4,8 +4,9 @@
 //!
 //! Read in this order. `event` has all events. `world` handles the events in the order of time; it
 //! alone knows all parts, and the parts do not know it. `node` is a machine with the shards, each
-//! with production's reactor. `disk` and `net` are no better than real ones. `client` has
-//! muster-load's members, and raw clients that keep a book of their answers. `judge` has the rules.
+//! with production's reactor. `disk` and `net` fail in all ways in which real ones do. `client` has
+//! muster-load's members and raw clients, which note the states of the server that their answers
+//! permit. `judge` has the rules.
 //!
 //! A run has phases. First topics are created. Then faults occur for some simulated seconds:
 //! crashes, full and failing disks, broken connections, members that come and go. Then there are no

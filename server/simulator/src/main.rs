@@ -1,4 +1,4 @@
-//! `simulator`: runs seeds on all cores. If a seed finds a violation, it prints the seed and the
+//! `simulator`: runs seeds on all cores. For a seed that finds a violation, prints the seed and the
 //! command that replays it.
 
 #![forbid(unsafe_code)]
@@ -84,7 +84,7 @@ impl Cli {
         ran.unwrap_or_else(|error| Outcome::failed(seed, &error))
     }
 
-    /// With real servers there are more threads, because they mostly wait.
+    /// The number of threads. With real servers it is higher, because the threads mostly wait.
     fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let default = || if self.server.is_some() { LOOPBACK_THREADS } else { cores() };
@@ -150,8 +150,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// This number of runs reaches all coverage marks except those of [`Seen::is_chance`]. The rarest
-/// of the marks that it reaches comes three times in 2,000 runs.
+/// In this number of runs each coverage mark is reached, except those of [`Seen::is_chance`]. The
+/// rarest of the other marks is reached by three of 2,000 runs.
 const ENOUGH_RUNS: u64 = 5_000;
 
 /// Reports the marks that were never reached: the runs prove nothing about these places.
@@ -165,7 +165,7 @@ fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
     !missing.is_empty()
 }
 
-/// Success is a violation if a fault is injected, and no violation otherwise.
+/// Returns success if no violation was found. With an injected fault a violation must be found.
 fn exit_code(cli: &Cli, violations: u64) -> ExitCode {
     match (violations > 0) == cli.fault.is_some() {
         true => ExitCode::SUCCESS,
@@ -182,7 +182,7 @@ fn options(cli: &Cli) -> Options {
 struct Shared {
     next: AtomicU64,
     end: u64,
-    /// After the seeds under way, no more are run.
+    /// Whether to run no more seeds after the seeds under way.
     stop: Arc<AtomicBool>,
     totals: Mutex<Totals>,
     bar: ProgressBar,
@@ -226,8 +226,8 @@ fn run_all(cli: &Cli) -> io::Result<Totals> {
     Ok(totals)
 }
 
-/// True from the first SIGINT or SIGTERM on: the seeds under way end, with their servers, and what
-/// was found is reported. A second signal ends the process at once.
+/// A flag that the first SIGINT or SIGTERM sets. Then the running seeds end together with their
+/// servers, and the results so far are reported. A second signal ends the process at once.
 fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

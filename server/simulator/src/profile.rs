@@ -27,7 +27,8 @@ pub(crate) struct Profile {
     pub(crate) network: NetworkProfile,
     pub(crate) faults: FaultProfile,
     pub(crate) clients: ClientProfile,
-    /// The longest time from an event for a shard to the turn that handles it.
+    /// The maximum delay from the arrival of an event at a shard to the turn that handles the
+    /// event.
     pub(crate) turn_delay_max: u64,
     /// The probability that a verdict on a producer arrives after the marker of its transaction.
     pub(crate) late_verdict_chance: f64,
@@ -76,11 +77,12 @@ pub(crate) struct FaultProfile {
     pub(crate) failed_shard: u64,
     /// The disk ends no operation for a while.
     pub(crate) hang: u64,
-    /// From here on: probabilities. A snapshot has flipped bits when the server starts.
+    /// This and the next fields are probabilities. A snapshot has flipped bits when the server
+    /// starts.
     pub(crate) rotten_snapshot_chance: f64,
     /// A crash follows very soon after startup.
     pub(crate) crash_in_start_chance: f64,
-    /// A crash follows a block of the log, before the next block is written.
+    /// The server crashes after it has written a block of its log, before it writes the next block.
     pub(crate) crash_between_blocks_chance: f64,
     /// The server starts with another number of shards.
     pub(crate) reshard_chance: f64,
@@ -139,12 +141,12 @@ impl Profile {
         let mut profile = Self::draw(random, LOOPBACK);
         // Only the image on which a shard decided shows whether the decision was correct.
         (profile.clients.users, profile.clients.limiters) = (0, 0);
-        // Mail between shards waits for cores, and requests wait for a busy machine.
+        // On a busy machine mail between shards is late, and so are requests.
         profile.turn_delay_max = profile.turn_delay_max.max(25 * MS);
         profile.clients.request_timeout = 3 * SECOND;
         (profile.disk.slow, profile.sizes) = (0, LogSizes::default());
-        // Only the log shows when an empty group was deleted. The epochs of the group then begin
-        // again.
+        // An empty group must not be deleted during the run: clients could not see this, and the
+        // epochs of a new group with its name would begin again.
         let checks = "offsets.retention.check.interval.ms=";
         profile.configs.retain(|config| !config.starts_with(checks));
         profile.configs.extend([format!("{checks}3600000"), SEGMENTS.to_owned()]);
@@ -245,8 +247,8 @@ impl Profile {
         self.clients.members >= CROWD.members[0]
     }
 
-    /// The time within which all groups have to settle without faults: a multiple of the sum of the
-    /// timeouts for which members may wait one after the other, and a minute.
+    /// The time within which all groups have to settle once there are no faults. Members may wait
+    /// for several timeouts one after the other: so it is a multiple of their sum, plus a minute.
     pub(crate) fn patience(&self) -> u64 {
         let ClientProfile { session_timeout, rebalance_timeout, request_timeout, .. } =
             self.clients;
@@ -254,11 +256,11 @@ impl Profile {
     }
 }
 
-/// Production keeps at least 8 files open. With a smaller limit even a small answer needs more
-/// files.
+/// A shard of a run may keep one of these numbers of partition files open. Production allows at
+/// least 8. If only 2 may be open, even a small answer needs more files at once.
 const PARTITION_FILES: [u32; 3] = [2, 8, 16];
 
-/// Segments that are little longer than the longest block.
+/// Segments that are a little longer than the longest block.
 const SMALL: LogSizes = LogSizes {
     segment_bytes: Some(128 << 10),
     operation_bytes_max: 64 << 10,
@@ -278,11 +280,12 @@ const LARGE: LogSizes = LogSizes {
     cut_bytes: None,
 };
 
-/// Sizes so small that the records of one request are often several operations. Without them only
-/// large groups need several operations.
+/// Each run draws one of these sizes, above which the records of one request become several
+/// operations. None: only large groups need several.
 const CUTS: [Option<usize>; 3] = [None, Some(0), Some(400)];
 
-/// Most runs are short: most violations occur early, and more seeds find more of them.
+/// The length of a run. Most runs are short: most violations occur early, and more seeds find more
+/// of them.
 #[derive(Debug, Clone, Copy)]
 struct Length {
     chaos: u64,
@@ -320,8 +323,8 @@ const CROWD: Length = Length {
     ..SHORT
 };
 
-/// In real time a run takes as long as the timeouts after which it settles. Longer timeouts only
-/// make it wait longer: no client does more.
+/// In real time a run has to wait for timeouts until it settles. With longer timeouts it would wait
+/// longer, but its clients would not do more.
 const LOOPBACK: Length = Length {
     chaos: 8 * SECOND,
     sessions: [SECOND, SECOND, 2 * SECOND],
@@ -329,7 +332,7 @@ const LOOPBACK: Length = Length {
     ..SHORT
 };
 
-/// Segments of the log of a shard that a run fills.
+/// Segments of a shard's log, small enough that a run fills some of them.
 const SEGMENTS: &str = "offsets.topic.segment.bytes=1048576";
 
 /// One in this number of seeds has a crowd. Such a run takes seconds; other runs take hundredths of
@@ -366,8 +369,9 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
         session_timeout,
         heartbeat_interval,
-        // Members of classic groups learn of a rebalance by their next heartbeat. A member that was
-        // not notified, because the server crashed, is held only to its session timeout.
+        // Members of classic groups learn of a rebalance from the answer to their next heartbeat.
+        // If a crash prevents this answer, a member has its session timeout for the next heartbeat:
+        // so the rebalance timeout is longer.
         rebalance_timeout: session_timeout
             + 2 * heartbeat_interval
             + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),

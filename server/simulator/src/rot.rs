@@ -7,8 +7,8 @@
 //! A bit of a batch of a user topic changes, too. Some time later readers must be refused the
 //! batch, in this process or in the next one.
 //!
-//! A new segment that compaction writes loses its name. Nothing depends on it yet, so that nothing
-//! may be lost, and no process may end.
+//! A new segment that a compaction is writing loses its name. It is not in use yet: so no record
+//! may be lost because of this, and the process must not end.
 //!
 //! A segment of a user topic loses its name. Its records are lost once the file is closed. The
 //! shard has to notice this, must not create another file with this name, and must not leave a gap
@@ -29,11 +29,11 @@ const ROTTING_CHANCE: f64 = 0.25;
 /// The share of damages that remove the names of the files that compaction writes.
 pub(crate) const NEW_SEGMENT_CHANCE: f64 = 0.2;
 
-/// The share of all other damages that concern user topics. The rest hits the logs of shards.
+/// The other damages hit a user topic or a shard's log. This is the share that hits a user topic.
 pub(crate) const BATCH_CHANCE: f64 = 0.5;
 
-/// The share of damages of user topics that remove names of segments, instead of flipping a bit of
-/// a batch; and the share of segments that lose their names in such a damage.
+/// A damage of a user topic removes names of segments, or flips a bit of a batch. The first share
+/// is that of removals; the second is that of the segments that lose their names in a removal.
 pub(crate) const NAME_CHANCE: f64 = 0.3;
 pub(crate) const NAME_LOST_CHANCE: f64 = 0.5;
 
@@ -48,9 +48,9 @@ const UNREAD: Range<usize> = 4..8;
 /// fields to find the next batch, so they are not damaged.
 pub(crate) const FRAMED_FROM: usize = 17;
 
-/// The maximum time until damage is found. From then on, the maximum times until a snapshot is
-/// written, and until the log is rewritten: the longer one holds for both. After the disk was full
-/// or has hung, each step has at least [`FOUND_MAX`] again.
+/// The maximum time until damage is found. After that, the snapshot must be written and the log be
+/// rewritten within the longer one of the next two times. If the disk was full or has hung, there
+/// is at least [`FOUND_MAX`] again for the next step.
 pub(crate) const FOUND_MAX: u64 = 300 * SECOND;
 const SAVED_MAX: u64 = 60 * SECOND;
 const REWRITTEN_MAX: u64 = 120 * SECOND;
@@ -78,12 +78,12 @@ pub(crate) struct LostName {
     pub(crate) until: u64,
 }
 
-/// A batch of a user topic.
+/// A damaged batch of a user topic.
 pub(crate) struct DamagedBatch {
     pub(crate) path: PathBuf,
     pub(crate) inode: Inode,
-    /// The place of the batch in the file, its bytes after the damage, and the place of the damaged
-    /// byte in the file.
+    /// `start` is the byte position of the batch in the file, and `at` that of the damaged byte in
+    /// the file. `bytes` is the batch after the damage.
     pub(crate) start: usize,
     pub(crate) bytes: Vec<u8>,
     pub(crate) at: usize,
@@ -104,13 +104,13 @@ pub(crate) struct DamagedLog {
     /// The damaged file, and its name before the damage.
     pub(crate) inode: Inode,
     pub(crate) path: PathBuf,
-    /// The shard's counts of found damage and of rewrites before this damage.
+    /// How often the shard had found damage and had rewritten its log before this damage.
     pub(crate) before: (u64, u64),
     pub(crate) is_found: bool,
     pub(crate) snapshot: Snapshot,
     pub(crate) is_rewritten: bool,
-    /// Whether the file's name leads to another file or to none. Then no startup reads the file any
-    /// longer.
+    /// Whether the name of the damaged file is now the name of another file, or of none. Then no
+    /// startup reads the damaged file.
     pub(crate) is_gone: bool,
     /// Whether a compaction has replaced files since the damage. It may have replaced the damaged
     /// file, too.
@@ -188,7 +188,7 @@ impl Rot {
         }
     }
 
-    /// Notes that the process has ended. Damage of logs that it has not rewritten stays.
+    /// Notes that the process has ended. A damaged log that it has not rewritten stays damaged.
     pub(crate) fn process_ended(&mut self) {
         self.names.clear();
         self.directories.clear();
@@ -205,8 +205,9 @@ impl Rot {
 }
 
 impl DamagedLog {
-    /// Whether recovery would find everything that was acknowledged. (In a lost or cut file, blocks
-    /// may follow the snapshot.)
+    /// Whether a startup would find everything that was acknowledged. This requires a rewritten
+    /// log. If the damage is a flipped bit, a snapshot is enough, too. It is not enough for a lost
+    /// or cut file, which may have lost blocks that were written after the snapshot.
     fn survives_kill(&self) -> bool {
         let is_saved = self.snapshot == Snapshot::Written && self.damage == Damage::Flip;
         self.is_mended() || is_saved
@@ -217,7 +218,7 @@ impl DamagedLog {
         self.is_rewritten && (self.is_gone || self.damage == Damage::LostName)
     }
 
-    /// Notes the shard's counts of found damage and of rewrites.
+    /// Notes how often the shard has found damage, and how often it has rewritten its log.
     pub(crate) fn observe(&mut self, (found, rewritten): (u64, u64), now: u64) {
         if !self.is_found && found > self.before.0 {
             (self.is_found, self.until) = (true, now + SAVED_MAX.max(REWRITTEN_MAX));

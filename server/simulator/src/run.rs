@@ -26,8 +26,8 @@ pub struct Outcome {
     pub starts: u32,
     /// The number of crash images from which a server was started.
     pub images: u64,
-    /// Whether the run ended because a misdirected write, or damage that was not found yet, left a
-    /// disk from which the server need not start.
+    /// Whether the run ended early, because the server may refuse to start from this disk: a write
+    /// was misdirected, or damage was not found before the process ended.
     pub refused: bool,
     pub coverage: Coverage,
     /// The sums of the counters of all shards in processes that have ended.

@@ -35,8 +35,8 @@ const RARE: [Seen; 26] = [
     Seen::NewSegmentLost,
 ];
 
-/// Counters that a few seeds do not reach. Those without a comment are counted in tests of their
-/// own, or are coverage marks that few seeds reach.
+/// Counters that stay zero in a few seeds. For those without a comment, there are tests that reach
+/// them, or they belong to coverage marks that few seeds reach.
 const UNREACHED: [&str; 28] = [
     "clients_authentications",
     "clients_authentications_failed",
@@ -91,7 +91,8 @@ fn a_few_seeds_hold_and_see_much() {
     assert!(zeros.is_empty(), "{zeros:?} are zero, of: {counters}");
 }
 
-/// This test starts from the crash images at some changes of the disk, `--crash-images` at each.
+/// This test starts from the crash images at some changes of the disk. The option `--crash-images`
+/// starts from those at each change.
 #[test]
 fn each_state_in_which_a_crash_may_leave_the_disk_is_one_to_start_from() {
     let mut coverage = Coverage::default();

@@ -1,5 +1,5 @@
-//! Calls that change names and lengths of files. Production makes them on a thread, so they take as
-//! long as the disk takes, while the shard continues. They take effect in order.
+//! Calls that change names and lengths of files. Production makes these calls on a thread of their
+//! own: they last as long as the disk needs, and the shard continues. They take effect in order.
 
 use super::operation::{Calling, OpenFile};
 use super::shard::Inbound;
@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
-/// The chance that an existing file is opened at once.
+/// The chance that an existing file is opened without a call, so that the shard need not wait.
 const AT_ONCE_CHANCE: f64 = 0.5;
 
 impl Node {
@@ -33,8 +33,8 @@ impl Node {
         self.plan(at, MachineEvent::CallDone { life, call: number });
     }
 
-    /// Takes the shard's call that takes effect now. None if it does not take effect yet, or if its
-    /// process has ended.
+    /// Returns a call, which takes effect now, with its shard. Returns None if the disk hangs,
+    /// which delays the call, or if the call's process has ended.
     pub(crate) fn take_call(&mut self, life: u32, number: u64) -> Option<(u32, Call<OpenFile>)> {
         if !self.process.lives(life) {
             return None;

@@ -4,9 +4,9 @@ use super::Fact;
 use crate::event::MachineEvent;
 use crate::net::LinkId;
 
-/// An effect of a machine on the rest of the world; `F` is the type of the facts that it shows.
-/// Effects are carried out in order, after the turn that produced them, so a turn sees only its own
-/// node.
+/// An effect of a machine on the rest of the world; `F` is the type of the facts that it shows to
+/// the judge. Effects are carried out in order after the turn that produced them: during the turn
+/// nothing outside the node changes.
 #[derive(Debug)]
 pub(crate) enum Effect<F = Fact> {
     /// An event of the node is due at a time.

@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-/// The time from the notification of an early write to its completion.
+/// The injected fault `EarlyWrite` notifies a shard of a write this time before the write is done.
 const EARLY_BY: u64 = 300_000;
 
 /// The disk of the shard whose turn it is.
@@ -103,7 +103,8 @@ impl Node {
         }
     }
 
-    /// Notes a failed write or sync. Unless this operation may fail, the process ends.
+    /// Notes a failed write or sync. The process will end because of it. The only exception is a
+    /// full disk and a file of the kind [`is_aside`](OpenMode::is_aside).
     fn note_failure(&mut self, file: &OpenFile, error: Option<&io::Error>) {
         let Some(error) = error else { return };
         let is_full = error.kind() == io::ErrorKind::StorageFull;
@@ -150,8 +151,8 @@ impl Node {
         self.plan(at, MachineEvent::FileDone { life, operation: number });
     }
 
-    /// The time when an operation ends: not before the operations on the same file that it
-    /// overlaps. A sync and writes end in any order.
+    /// The time when an operation ends: not before earlier operations on the same bytes of the
+    /// file. A sync may end before or after the writes.
     fn ends_at(&mut self, file: &OpenFile, doing: &Doing) -> u64 {
         let at = self.operation_takes();
         let before = self.process.operations.values();
@@ -171,8 +172,9 @@ impl Node {
         self.now + self.disk_random.skewed(disk.delay_min, high.max(disk.delay_min))
     }
 
-    /// Ends an operation, which takes effect. None if it does not take effect yet, or if its
-    /// process has ended.
+    /// Ends an operation: it takes effect now. Returns None if the disk hangs, which delays the
+    /// operation, if the shard is notified before the effect, or if the operation's process has
+    /// ended.
     pub(crate) fn end_operation(&mut self, life: u32, number: u64) -> Option<EndedOperation> {
         if !self.process.lives(life) {
             return None;

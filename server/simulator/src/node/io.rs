@@ -209,7 +209,7 @@ impl Node {
         }
     }
 
-    /// The shard whose turn it is, whose `running` is None meanwhile.
+    /// The shard whose turn it is. Its field `running` is None during the turn.
     pub(super) fn turning(&mut self) -> &mut SimShard {
         let number = self.process.turning;
         &mut self.process.shards[number as usize]
@@ -222,8 +222,8 @@ impl Node {
                 Completion::Accepted { conn, listener: ListenerIndex::FIRST }
             }
             Inbound::Received(conn, data, came_at) => {
-                // After a load, sessions begin again: the time for which input waited for the load
-                // does not count.
+                // Sessions begin again when a shard is loaded. So input that waited for the load
+                // counts as input that arrived when the load ended.
                 let loaded_at = ms_of(self.process.loaded_at(self.process.turning));
                 self.turning().came_at = came_at.max(loaded_at);
                 Completion::Received { conn, data }
@@ -313,8 +313,8 @@ impl Node {
         }
     }
 
-    /// Sends mail to a shard. Mail arrives in order, except some verdicts. Input that arrives after
-    /// the mail may be handled before it.
+    /// Sends mail to a shard. Mail arrives in order, except verdicts that are held back. The shard
+    /// may handle input before mail that arrived earlier than this input.
     pub(super) fn post(&mut self, to: u32, mut message: Message) {
         let late = self.late_verdicts(to, &mut message);
         self.deliver(to, message);

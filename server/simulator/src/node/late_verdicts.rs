@@ -1,5 +1,5 @@
-//! Verdicts of coordinators that arrive after the marker of their transaction. The messages of
-//! transactions may arrive in any order, and a client may have given up meanwhile.
+//! Makes verdicts of coordinators arrive late, after the marker that ends their transaction. This
+//! may occur: messages of transactions arrive in any order, and clients stop waiting for answers.
 
 use super::Node;
 use super::shard::{LateVerdict, SimShard};
@@ -10,10 +10,10 @@ use muster_transactions::message::ToSlotBody;
 use std::collections::BTreeSet;
 
 impl Node {
-    /// Holds back some of the verdicts in letters to a shard. If the letters contain a marker of a
-    /// producer, returns the verdicts for this producer that were held back earlier, so that they
-    /// arrive after the marker. Once requests must be answered in time, no verdict is held back,
-    /// and all earlier ones are returned.
+    /// Removes some of the verdicts from letters to a shard, and holds them back. Returns earlier
+    /// verdicts that arrive now, after these letters: those for a producer whose marker is among
+    /// the letters. From `verdicts_late_until` on no verdict is held back, and all earlier ones
+    /// arrive.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
         let Message::Transactions(ToTransactions::Letters { from, letters }) = message else {
             return Vec::new();

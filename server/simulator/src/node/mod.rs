@@ -1,9 +1,9 @@
 //! A machine: its disk and clock, and the server's process with its shards, each with production's
-//! `Reactor`. The node does the work of production's `serve.rs` and of a ring; everything else is
-//! production code.
+//! `Reactor`. The node replaces production's `serve.rs`, which starts the shards, and the io_uring
+//! that carries out their I/O. All other code is production's.
 //!
-//! A node knows neither clients nor the network nor the judge. Its [`Effect`]s on them wait until
-//! the world takes them, after each call. So a turn sees only its own node.
+//! A node knows neither clients nor the network nor the judge. Its [`Effect`]s wait until the world
+//! takes them, after each call. So a turn sees only its own node.
 
 mod calls;
 mod effect;
@@ -61,7 +61,7 @@ pub(crate) struct Node {
     /// The block size of the device, as the server sees it.
     block_bytes: u32,
     process: Process,
-    /// The number of shards that the data directory is for.
+    /// The number of shards whose logs are in the data directory.
     shards_on_disk: u32,
     /// The random numbers for faults and delays.
     faults: Random,
@@ -204,7 +204,7 @@ impl Node {
         self.process.loaded_at(number)
     }
 
-    /// The time since which all shards handle their input, and their disk works. None while the
+    /// The time since which the process and its disk have run without interruption. None while the
     /// process is paused, the disk hangs, or a shard is loaded again.
     pub(crate) fn runs_since(&self) -> Option<u64> {
         let shards = &self.process.shards;
@@ -274,7 +274,8 @@ impl Node {
         disk.crash.misdirected = 0.0;
     }
 
-    /// Sets the time from which no verdict arrives after the marker of its producer.
+    /// Sets the time from which verdicts are no longer held back until the marker of their
+    /// producer.
     pub(crate) fn end_late_verdicts(&mut self, time: u64) {
         self.verdicts_late_until = time;
     }
@@ -308,7 +309,7 @@ impl Node {
         &self.process.found
     }
 
-    /// Whether a snapshot that a shard read at startup may have flipped bits.
+    /// Whether a shard may have read flipped bits in a snapshot at startup.
     pub(crate) fn has_rotten_snapshot(&self) -> bool {
         self.process.has_rotten_snapshot
     }

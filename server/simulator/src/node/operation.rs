@@ -6,8 +6,8 @@ use muster_storage::{FileToken, OpenMode, Writes};
 use std::io;
 use std::rc::Rc;
 
-/// The number of files being closed at which further opens wait. It is small, so that some opens
-/// wait.
+/// While this number of files is being closed, the shard opens no further files. The number is low
+/// so that this does occur.
 pub(crate) const CLOSING_MAX: usize = 1;
 
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(super) struct Operation {
     pub(super) fails: Option<io::ErrorKind>,
     /// The time when it ends.
     pub(super) at: u64,
-    /// Whether the shard was notified before the operation was done: an injected fault.
+    /// Whether a fault was injected: the shard was notified of the operation before it was done.
     pub(super) is_early: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Doing {
         offset: u64,
         len: u32,
     },
-    /// The changes of the file that the sync covers.
+    /// Makes changes of the file durable; `covers` has the numbers of these changes.
     Sync {
         covers: Vec<u64>,
     },
@@ -61,8 +61,8 @@ pub(super) struct Ended {
     pub(super) outcome: Outcome,
 }
 
-/// An operation that has taken effect. Its shard is not notified of it yet, unless `is_early` is
-/// set.
+/// An operation that has taken effect. Its shard is notified of it next; if `is_early` is set, it
+/// was notified already.
 pub(crate) struct EndedOperation {
     pub(crate) shard: u32,
     pub(super) ended: Ended,
@@ -117,8 +117,8 @@ impl Operation {
 }
 
 impl Doing {
-    /// Whether both operations read or write common bytes, if they are on the same file. A sync
-    /// overlaps nothing.
+    /// Whether both operations, if they are on the same file, read or write a byte in common. A
+    /// sync does neither.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let (Some((start, end)), Some((from, to))) = (self.range(), other.range()) else {
             return false;

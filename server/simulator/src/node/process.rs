@@ -1,4 +1,4 @@
-//! The server's process: the state that ends with it, and the state with which the next one begins.
+//! The server's process. Some of its state ends with it; the rest is left for the next process.
 
 use super::operation::{Calling, Operation};
 use super::shard::SimShard;
@@ -15,8 +15,8 @@ use tempfile::TempDir;
 pub(super) struct Process {
     /// Counts the incarnations of the process.
     pub(super) life: u32,
-    /// Whether the machine has ever lost its memory. Then startup aborts the open transactions that
-    /// it finds.
+    /// Whether the machine has lost power before, so that writes may be lost. From then on each
+    /// startup aborts the open transactions that it finds.
     pub(super) has_lost_power: bool,
     /// The shards; none while the process is down.
     pub(super) shards: Vec<SimShard>,
@@ -28,12 +28,13 @@ pub(super) struct Process {
     pub(super) paused_until: u64,
     /// Until this time the disk ends no operation.
     pub(super) hangs_until: u64,
-    /// Until this time the shards wait for the disk before their next turn: an injected fault.
+    /// Until this time the shards have no turns, because a call of the file system blocks them: an
+    /// injected fault.
     pub(super) blocked_until: u64,
     /// How far faults have set the machine's wall clock ahead; negative if they have set it back.
     pub(super) wall_ahead_ms: i64,
-    /// The directories that the shards were loaded from; their files may be mapped while shards
-    /// run.
+    /// The directories with the files that the shards were loaded from. They are kept, because the
+    /// running shards may have mapped these files.
     pub(super) directories: Vec<TempDir>,
     /// The connections that the process has accepted.
     pub(super) sockets: Sockets,
@@ -46,7 +47,8 @@ pub(super) struct Process {
     pub(super) slices_left: u64,
     /// The share of the shard's time ([`Share`]) that the present work of the turn counts against.
     pub(super) share: Share,
-    /// Whether a write or sync has failed that must not fail. Then the process has to end.
+    /// Whether a write or sync has failed, of the kind that must not fail. Then the process has to
+    /// end.
     pub(super) has_failed_write: bool,
     /// Whether a clean stop was requested.
     pub(super) is_stopping: bool,
@@ -56,14 +58,14 @@ pub(super) struct Process {
     pub(super) space: DiskSpace,
     /// The stamp of the data directory, once there is one.
     pub(super) meta: Option<Meta>,
-    /// Whether the last stop was clean, so that the stamp has the ends of the logs.
+    /// Whether the last stop was clean. Then the stamp says where the logs end.
     pub(super) ends_are_known: bool,
     /// All records of groups that the last startup recovered.
     pub(super) found: Vec<RecordBytes>,
     /// Whether one of the snapshots that the shards read at startup may have flipped bits.
     pub(super) has_rotten_snapshot: bool,
-    /// Whether a crash has misdirected a write since the last startup. Then startup may refuse the
-    /// log.
+    /// Whether a crash since the last startup has misdirected a write (to a wrong place). Then the
+    /// next startup may refuse the log.
     pub(super) wrote_astray: bool,
 }
 

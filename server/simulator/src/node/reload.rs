@@ -27,7 +27,7 @@ pub(crate) struct Reloaded {
 
 impl Node {
     /// Makes a shard fail as if a check had found a wrong state, unless a failure is already
-    /// planned. Returns whether the shard will fail.
+    /// planned. Returns whether this call has planned the failure.
     pub(crate) fn fail_shard(&mut self, number: u32, fails: Failing) -> bool {
         let Some(shard) = self.process.shard(number) else { return false };
         if shard.fails.is_some() {
@@ -42,7 +42,7 @@ impl Node {
         self.process.shards.iter_mut().for_each(|shard| shard.fails = None);
     }
 
-    /// Called at the end of a turn: fails the shard if an injected failure is due.
+    /// Called in each turn after its input: fails the shard if an injected failure is due.
     pub(super) fn fail_if_due(&mut self, shard: &mut Shard) {
         let sim = self.turning();
         let is_due = match sim.fails {
@@ -61,8 +61,8 @@ impl Node {
         self.process.shards[number as usize].is_leaving = true;
     }
 
-    /// The turn of a failed shard, which waits until no operation is under way, and then for its
-    /// load.
+    /// The turn of a failed shard. The shard waits until none of its operations is under way. Then
+    /// this function plans the time when the shard is loaded again.
     ///
     /// # Errors
     /// A file operation failed that must not fail.
@@ -97,14 +97,15 @@ impl Node {
         self.process.lives(life) && shard.is_some_and(|shard| shard.is_leaving)
     }
 
-    /// Loads a failed shard again, in a directory.
+    /// Loads a failed shard again, from a copy of the disk's files in `directory`.
     ///
     /// # Errors
     /// The shard refuses to start from its files.
     pub(crate) fn reload(&mut self, number: u32, directory: TempDir) -> Result<Reloaded, String> {
         let path = directory.path().to_owned();
         let reloaded = self.reload_in(&path, number);
-        // The directory has a different name each time.
+        // Removes the directory from the reason: its name is different in each run of the same
+        // seed.
         let reloaded = reloaded.map_err(|reason| reason.replace(&*path.to_string_lossy(), ""))?;
         self.disk.take_names(&path);
         self.process.directories.push(directory);

@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// When an injected failure takes place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failing {
-    /// In its next turn.
+    /// In the shard's next turn.
     Soon,
-    /// In a turn in which it has sent a message to itself.
+    /// In a turn that ends while mail for the shard is on its way, such as a message to itself.
     WithOwnMail,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct SimShard {
     /// The shard's image of the cluster, and whether the image was shown to the judge.
     pub(super) image: Arc<ClusterImage>,
     pub(super) has_shown_image: bool,
-    /// Whether the log has operations (recovered, or accepted since the load), and none of them is
-    /// flushed since the shard was loaded. Recovered operations are flushed by the first sync.
+    /// Whether the log has operations, recovered or accepted since the shard was loaded, but has
+    /// flushed none since then. (The first sync counts as the flush of the recovered operations.)
     pub(super) is_recovering: bool,
     pub(super) inbox: VecDeque<Inbound>,
     /// When the first of the waiting input arrived.
@@ -55,7 +55,8 @@ pub(crate) struct SimShard {
     pub(super) came_at: i64,
     /// The gathered bytes to send next; None if a part of a file could not be read.
     pub(super) parts: Option<Vec<u8>>,
-    /// The files with parts among these bytes. They stay open until the slice has left.
+    /// The files that some of the bytes in `parts` come from. They stay open until the bytes have
+    /// left.
     pub(super) files_of_parts: Vec<OpenFile>,
     /// The time of the shard's next turn.
     pub(super) turn_at: Option<u64>,
@@ -78,7 +79,8 @@ pub(super) enum Inbound {
     Received(LinkId, Vec<u8>, i64),
     Sent(LinkId, usize),
     InputEnded(LinkId),
-    /// This number of bytes of a slice of these files has left.
+    /// This number of bytes of a gathered output has left. The files are those of the output's
+    /// parts.
     Streamed(LinkId, usize, Vec<OpenFile>),
     StreamFailed(LinkId, Vec<OpenFile>),
     Writable(LinkId),
@@ -131,8 +133,8 @@ impl SimShard {
         self.fails.is_some()
     }
 
-    /// Whether the log has operations (recovered, or accepted since the load), and none of them is
-    /// flushed since the shard was loaded. Recovered operations are flushed by the first sync.
+    /// Whether the log has operations, recovered or accepted since the shard was loaded, but has
+    /// flushed none since then. (The first sync counts as the flush of the recovered operations.)
     pub(crate) fn is_recovering(&self) -> bool {
         self.is_recovering
     }

@@ -27,7 +27,8 @@ struct Socket {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The connection is closed, or the shard gets it only in its next turn.
+    /// The connection is closed, or was accepted after the shard's last turn: the next one opens
+    /// it.
     Absent,
     Open,
     /// The connection closes when its output has left.
@@ -50,7 +51,8 @@ impl Sockets {
         self.all.insert(link, socket);
     }
 
-    /// Opens an accepted connection. Its slot is the first free slot, as in a ring.
+    /// Opens an accepted connection. It gets the lowest free slot, as in production's io_uring
+    /// driver.
     pub(super) fn open(&mut self, link: LinkId) {
         let Some(socket) = self.all.get_mut(&link) else { return };
         let slots = self.slots.entry(socket.shard).or_default();
@@ -73,7 +75,7 @@ impl Sockets {
         self.all.get(&link).map_or(0, |socket| socket.slot)
     }
 
-    /// The connection of a shard in a slot.
+    /// The connection that a slot of a shard contains.
     pub(super) fn in_slot(&self, shard: u32, slot: usize) -> Option<LinkId> {
         self.slots.get(&shard)?.get(slot).copied().flatten()
     }

@@ -1,5 +1,5 @@
-//! The startup of the process: production's own recovery runs on the files of the disk, in a
-//! directory. The world decides which steps the judge checks.
+//! The startup of the process: writes the disk's files to a real directory, and runs production's
+//! recovery there. The world calls the steps one by one, and has the judge check some of them.
 
 use super::Node;
 use super::process::Process;
@@ -27,8 +27,8 @@ pub(crate) const FIRST_PORT: u16 = 9092;
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
 
-/// How many lives (loads of a shard, which must have ascending numbers) are set aside for one
-/// process. No shard is loaded this often in one process.
+/// Each load of a shard has a number (its life), and the numbers must ascend. Each process has a
+/// range of this many numbers: more than the loads of a shard in one process.
 const LIVES_PER_RUN: i32 = 1_024;
 
 /// The chance that a stopping server is killed before it records the ends of its logs.
@@ -54,7 +54,7 @@ impl Node {
         std::mem::take(&mut self.process.wrote_astray)
     }
 
-    /// Flips bits of a snapshot.
+    /// Flips one bit of each snapshot.
     pub(crate) fn rot_snapshot(&mut self) {
         let rotten = self.disk.rot(SNAPSHOT_FILE_NAME, &mut self.disk_random);
         self.coverage.add(Seen::SnapshotRotten, rotten);
@@ -83,8 +83,8 @@ impl Node {
         self.process.ends_are_known
     }
 
-    /// Takes the files of a directory, whose logs were rewritten for another number of shards, as
-    /// the files of the disk.
+    /// Replaces the files of the disk with the files of a directory. The logs in the directory were
+    /// rewritten for another number of shards.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -156,7 +156,8 @@ impl Node {
         Ok(StartedShard { host, shard, position, ops, records })
     }
 
-    /// Runs a trial without an effect on the run: restores the coverage marks and the drawn ids.
+    /// Runs `act` and then restores the coverage marks and the random ids, so that the run
+    /// continues as if `act` had not been called.
     pub(crate) fn try_out<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
         let done = act(self);
@@ -164,8 +165,8 @@ impl Node {
         done
     }
 
-    /// All records of the groups of a loaded shard. Most groups stay unloaded in the shard's
-    /// snapshot.
+    /// All records of the groups of a shard. `loaded` has only a few of the groups, as it leaves
+    /// most in its snapshot: so this loads the shard a second time, with all groups.
     pub(super) fn records_in(
         &mut self,
         data: &Path,
@@ -185,8 +186,8 @@ impl Node {
         if !self.process.has_rotten_snapshot {
             return Err("a group of the snapshot is damaged".to_owned());
         }
-        // Here the records come only from the log. The shard finds the damage when it loads the
-        // group.
+        // A group in the snapshot has flipped bits. So returns only the groups' records in the log,
+        // without the snapshot. The shard itself finds the damage later, when it needs the group.
         let aside = directory.join(SNAPSHOT_DAMAGED_FILE_NAME);
         std::fs::rename(&path, &aside).map_err(text)?;
         let mut without = again()?;

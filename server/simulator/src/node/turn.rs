@@ -78,8 +78,8 @@ impl Node {
         Turn { ended, was_idle }
     }
 
-    /// The time since which a shard could have handled the input that waits for its turn; None if
-    /// no input waits.
+    /// If input waits for a shard's turn: the time since which the shard could have handled it.
+    /// None if no input waits.
     pub(crate) fn input_waits_since(&self, number: u32) -> Option<u64> {
         let process = &self.process;
         let runs_since = process.listens_at.max(process.paused_until);
@@ -122,7 +122,8 @@ impl Node {
         self.turn_by(number, self.now + delay);
     }
 
-    /// Plans the next turn of a shard that has something due at a deadline.
+    /// Plans the next turn of a shard: soon if input waits, otherwise when mail arrives or at the
+    /// deadline.
     pub(crate) fn plan_turn(&mut self, number: u32, deadline: Option<i64>) {
         let now = self.now;
         let Some(shard) = self.process.shard(number) else { return };

@@ -1,5 +1,5 @@
-//! Damages shard logs after a clean stop, while no server runs. Only the ends in the stamp reveal
-//! the damage. The next startup must refuse the log.
+//! Damages copies of shard logs after a clean stop, while no server runs. Only the ends in the
+//! stamp reveal the damage. A startup from such a copy must refuse the log.
 
 use super::World;
 use crate::coverage::Seen;

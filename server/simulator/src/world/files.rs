@@ -40,7 +40,8 @@ impl World {
         self.on_node(|node| node.called(shard, done));
     }
 
-    /// Returns the name that the call changes, or the name of the file whose length it changes.
+    /// Returns the name that the call will change, or the name of the file whose length it will
+    /// change. Returns None for all other calls, and for calls that change a whole directory.
     fn before_call(&mut self, shard: u32, call: &Call<OpenFile>) -> Option<PathBuf> {
         match call {
             Call::Truncate { file, .. } => {

@@ -1,7 +1,7 @@
-//! Starts from crash images. After each change of the disk, and before each change that takes
-//! effect at once, the shard that made the change is started from every crash image of its files.
-//! The recovered state is compared with the durable state, and with the changes that were
-//! acknowledged to clients.
+//! Starts shards from crash images (states of the disk after a power loss). After each change of a
+//! shard's log on the disk, and before each change that takes effect at once, the shard is started
+//! from every image of the log. The recovered state is compared with the durable state, and with
+//! the changes that were acknowledged to clients.
 
 use super::World;
 use crate::coverage::Seen;
@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// The number of states that are drawn when a change of the number of shards is interrupted.
+/// An interrupted change of the number of shards may leave many combinations of files. The check
+/// draws this number of them.
 const LEFTOVERS: u64 = 8;
 
 impl World {
@@ -45,9 +46,9 @@ impl World {
         self.count_images_in(shard, &directory, tried);
     }
 
-    /// Starts from states that an interrupted change of the number of shards may leave. The logs of
-    /// `shards` shards are valid. Some logs of another number of shards are present, complete or
-    /// not.
+    /// Starts shards from files that an interrupted change of the number of shards may leave: the
+    /// valid logs of `shards` shards (`kept`), and some complete and incomplete logs of
+    /// `other_shards` shards.
     pub(super) fn judge_leftovers(
         &mut self,
         shards: u32,

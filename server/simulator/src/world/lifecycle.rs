@@ -12,7 +12,8 @@ use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The longest time that a clean stop may take, without pauses of the process.
+/// The longest time that a clean stop may take, without pauses of the process and hangs of the
+/// disk.
 pub(super) const STOP_MAX: u64 = 60 * SECOND;
 
 type Started = Vec<StartedShard>;
@@ -42,11 +43,13 @@ impl World {
         }
     }
 
-    /// Returns None if the process was made to crash while it rewrote the logs.
+    /// Starts shards from the files on the disk. Returns None if the process was made to crash
+    /// while it rewrote the logs for another number of shards.
     fn start_from_disk(&mut self, wanted: u32) -> Result<Option<(Started, TempDir)>, String> {
         let directory = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
         let started = self.start_in(directory.path(), wanted).map_err(|reason| {
-            // The directory has a different name each time.
+            // Removes the directory from the reason: its name is different in each run of the same
+            // seed.
             reason.replace(&*directory.path().to_string_lossy(), "")
         })?;
         Ok(started.map(|started| (started, directory)))
@@ -72,8 +75,8 @@ impl World {
         self.start_resharded(path, shards, wanted)
     }
 
-    /// Rewrites the logs for another number of shards, and starts from them. None if the process
-    /// was made to crash meanwhile.
+    /// Rewrites the logs for another number of shards, and starts these shards. Returns None if the
+    /// process was made to crash during the rewrite.
     fn start_resharded(
         &mut self,
         path: &Path,
@@ -136,8 +139,8 @@ impl World {
         }
     }
 
-    /// Called when a write is durable. Crashes the process now and then if further operations of
-    /// the log follow, which may belong to the same request.
+    /// Called when a write is durable. If the shard has further operations to write, which may
+    /// belong to the same request, sometimes crashes the process before it writes them.
     pub(super) fn crash_between_blocks(&mut self, number: u32) {
         let chance = self.profile.faults.crash_between_blocks_chance;
         let progress = self.node.shard(number).inspect().progress();

@@ -66,8 +66,9 @@ pub(crate) struct World<M: Machine = Node> {
     inside: M::Inside,
     clients: Clients,
     judge: Judge,
-    /// Some time after the end of faults. Each request that is sent after this time must be
-    /// answered, and only groups that are settled after this time count as settled.
+    /// A time at which the last faults have no effect any longer; None before their end. Requests
+    /// that are sent later must be answered. The run looks only after this time whether groups have
+    /// settled.
     calm_since: Option<u64>,
     phase: Phase,
 }
@@ -98,7 +99,7 @@ pub(crate) trait Machine: Sized {
     /// Ends all faults. Requests that are sent after `calm_since` must be answered.
     fn calm(world: &mut World<Self>, calm_since: u64);
 
-    /// Called when all groups have settled. Releases what was held back.
+    /// Called when all groups have settled. Delivers messages that a fault still delays.
     fn rests(world: &mut World<Self>);
 
     /// Shows the judge a fact.
@@ -180,18 +181,19 @@ enum Phase {
 /// The longest time from a crash to the next start.
 const START_MAX: u64 = 5 * SECOND;
 
-/// After faults have ended, raw clients do little more.
+/// Once there are no faults, raw clients should send few requests: so the longest pause between
+/// their requests becomes this long, if it is shorter.
 const CALM_PAUSE_MAX: u64 = 2 * SECOND;
 
 /// From this number of stable members on, a run counts as a crowd (a coverage mark).
 const CROWD_MEMBERS: usize = 1_000;
 
 const CHECK_EVERY: u64 = 200 * MS;
-/// The time in which share groups must finish: records are delivered up to ten times, each time
-/// with a lock.
+/// The time in which share groups must finish all records. It is long, because a record may be
+/// delivered up to ten times, and each time it may stay locked.
 const DRAIN_MAX: u64 = 300 * SECOND;
-/// The time for the consequences of the last answer: after the deletion of a topic, all shards
-/// report that its offsets are removed, and the topic is no longer noted as deleted.
+/// The time after the last answer in which its consequences must be complete. For a deleted topic
+/// these are: all shards report that its offsets are removed, and its deletion is no longer noted.
 const AFTERMATH: u64 = SECOND;
 
 impl<M: Machine> World<M> {
@@ -358,8 +360,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Stops a member of each group that need not settle without a change. Does this only once;
-    /// returns whether it did.
+    /// If groups have done only half of a rebalance, stops a member of each: without a change such
+    /// groups need not settle. Does this at most once in a run; returns whether it did so now.
     fn change_half_rebalanced(&mut self) -> bool {
         let groups = self.half_rebalanced();
         if groups.is_empty() || matches!(self.phase, Phase::Changed(_)) {

@@ -24,7 +24,7 @@ pub(crate) struct Inside {
     pub(super) process_ends: bool,
     /// The writes that were requested in this turn: the shard, the file and the number of each.
     pub(super) written: Vec<(u32, PathBuf, u64)>,
-    /// Whether the server refused to start, as it had to.
+    /// Whether the run ended early, because the server may refuse to start from its files.
     pub(super) refused: bool,
     pub(super) images: Images,
     pub(super) rot: Rot,
@@ -56,12 +56,12 @@ impl World {
         self.inside.images.tried()
     }
 
-    /// Whether the server refused to start, as it had to.
+    /// Whether the run ended early, because the server may refuse to start from its files.
     pub(crate) fn has_refused(&self) -> bool {
         self.inside.refused
     }
 
-    /// Ends the run, because the server refuses to start, as it has to.
+    /// Ends the run, because the server refuses to start. It may do so, as a write was misdirected.
     pub(super) fn refuse(&mut self, reason: &str) {
         self.sim.note(format_args!("refused, for a write went astray: {reason}"));
         self.end_refused();
@@ -144,8 +144,8 @@ impl Machine for Node {
         world.end_cleanly();
     }
 
-    /// Judges the crash images of the writes that were requested meanwhile, once all of these
-    /// writes are noted.
+    /// Called when the node has acted. Judges the crash images during each write that the shards
+    /// have requested; all these writes are noted first.
     fn acted(world: &mut World) {
         for (shard, path, number) in std::mem::take(&mut world.inside.written) {
             world.judge_images(shard, &path, Seen::ImageInWrite, Some(number));

@@ -4,8 +4,8 @@ use super::World;
 use crate::coverage::Seen;
 use crate::profile::MS;
 
-/// The most by which faults set the wall clock ahead or back, in ms. It is too short for state to
-/// expire that is kept for days.
+/// The maximum number of milliseconds by which faults set the wall clock ahead or back. It is less
+/// than the days after which some state expires, so that a fault does not make it expire.
 const WALL_AHEAD_MS_MAX: u64 = 48 * 3_600_000;
 
 impl World {

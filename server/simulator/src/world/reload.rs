@@ -50,7 +50,7 @@ impl World {
         self.leave_shard(number);
     }
 
-    /// The turn of a failed shard: waits until no operation is under way.
+    /// One turn of a failed shard. Turns follow until none of its operations is under way.
     pub(super) fn leave_shard(&mut self, number: u32) {
         if let Err(error) = self.on_node(|node| node.drain(number)) {
             self.operation_failed(number, &error);
@@ -63,7 +63,8 @@ impl World {
         }
         match self.load_again(number) {
             Ok(()) => self.on_node(|node| node.wake_shard(number)),
-            // The shard may have started from a snapshot before. Now it reads its whole log.
+            // Before, the shard may have started from a snapshot. Now it reads its whole log, which
+            // a misdirected write may have damaged.
             Err(reason) if self.node.coverage().count(Seen::MisdirectedWrite) > 0 => {
                 self.refuse(&reason);
             }

@@ -22,10 +22,10 @@ impl World {
         }
     }
 
-    /// Plans the next damage, and damages a user topic, the new segments of compactions, or the log
-    /// of a shard. A log is spared if its shard may have less in memory than was acknowledged, if
-    /// earlier damage of the log is not repaired, or if any snapshot that the last startup read may
-    /// be damaged.
+    /// Plans the next damage. Then damages a user topic, the new segments of compactions, or the
+    /// log of a shard. A log is spared if its shard may not have all acknowledged state in memory,
+    /// if earlier damage of this log is not repaired, or if a snapshot that the last startup read
+    /// may be damaged.
     pub(crate) fn rot(&mut self) {
         if !self.is_chaos() {
             return;
@@ -93,7 +93,8 @@ impl World {
         self.inside.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
     }
 
-    /// Removes the names of the new segments that compactions of shards' logs are writing.
+    /// Removes the names of the new segments that compactions of logs and of partitions are
+    /// writing.
     fn lose_new_segments(&mut self) {
         for path in self.node.disk().named(ASIDE_FILE_NAME) {
             self.node.disk_mut().lose(&path);
@@ -159,8 +160,8 @@ impl World {
         }
     }
 
-    /// Checks a file that a shard has created: it must not have the name of a lost file whose loss
-    /// no shard has noticed, nor be in a directory that was moved away.
+    /// Checks a file that a shard has created. It must not have the name of a lost file while no
+    /// shard has noticed the loss, and it must not be in a directory that was moved away.
     pub(super) fn judge_new_file(&mut self, path: &Path) {
         if self.inside.rot.names.iter().any(|lost| lost.path == path) {
             let path = path.display();
@@ -199,8 +200,7 @@ impl World {
         self.node.shards().iter().any(|shard| shard.inspect().is_damaged_at(segment, at))
     }
 
-    /// Called when the process ends. If some acknowledged state was only in memory, nothing more is
-    /// judged.
+    /// Called when the process ends. If some acknowledged state was only in memory, ends the run.
     pub(super) fn end_rot(&mut self) {
         if self.inside.rot.forbids_kill() {
             self.sim.note(format_args!("a write has failed while a log was damaged"));

@@ -1,4 +1,4 @@
-//! Histories that seeds rarely draw, set up by hand. They have no faults except those of the test.
+//! Tests of situations that seeds rarely draw. Each test causes the only faults of its run.
 
 use super::{Phase, World};
 use crate::client::SimMember;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NEVER: u64 = u64::MAX / 4;
-/// The group of the tests. The protocol of the world's own group, `group-0`, is drawn.
+/// The group of the tests. The world has a group of its own, `group-0`, whose protocol is random.
 const GROUP: &str = "group-1";
 const FENCED: &str = "FENCED_INSTANCE_ID";
 
@@ -34,7 +34,7 @@ fn a_static_member_whose_new_id_is_lost_is_fenced_and_begins_again() {
     world.start_member(SECOND_TO_JOIN);
     let begun = world.sim.now();
     until(&mut world, |world| world.sim.now() > begun + 300 * MS);
-    // The group rebalances: the static member's former id is replaced in memory.
+    // The group rebalances. The static member gets a new id, and replaces its former one in memory.
     world.start_member(STATIC);
     until(&mut world, |world| member(world, STATIC).id.is_unwritten());
     fail_coordinator(&mut world);
@@ -144,7 +144,7 @@ fn add_members(world: &mut World, protocol: Protocol) {
     world.clients.set_members(members.into());
 }
 
-/// Starts the members that do not run, and waits until all of them are at rest.
+/// Starts the members that do not run, and waits until all of them are stable.
 fn settle(world: &mut World, members: &[u32]) {
     for index in members {
         world.start_member(*index);

@@ -8,8 +8,8 @@ use crate::profile::MS;
 use muster::files::FileError;
 use muster::reactor::{End, Next};
 
-/// The time for which input may wait for its turn, in addition to the delay of a turn. A hang of a
-/// disk takes longer.
+/// How much longer than the delay of a turn input may wait. It is less than a disk may hang: so a
+/// shard that waits for the disk violates this limit.
 const TURN_SLACK: u64 = 300 * MS;
 
 impl World {
@@ -44,8 +44,8 @@ impl World {
         }
     }
 
-    /// Checks that nothing but a pause of the process keeps a shard from its turn. A shard waits
-    /// for no disk.
+    /// Checks that input has not waited too long for the shard's turn. Only a pause of the process
+    /// is an excuse: a shard must not wait for a disk.
     fn judge_wait(&mut self, number: u32) {
         self.sim.add(Seen::TurnInHang, u64::from(self.node.hangs_on().is_some()));
         let (now, since) = (self.sim.now(), self.node.input_waits_since(number));
@@ -62,8 +62,8 @@ impl World {
         }
     }
 
-    /// Called when the reactor ends the process because of a failed operation. If this was a write
-    /// or sync that must not fail, the process crashes. Any other error is a violation.
+    /// Called when an operation has failed and the reactor therefore ends the process. If a write
+    /// or sync that must not fail has failed, the process crashes. Any other error is a violation.
     pub(super) fn operation_failed(&mut self, number: u32, error: &FileError) {
         if self.node.take_failed_write() {
             self.sim.note(format_args!("shard {number} ends the process: {error}"));

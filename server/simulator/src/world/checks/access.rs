@@ -14,8 +14,8 @@ impl<M: Machine> World<M> {
         Some(Arc::from(user.name()))
     }
 
-    /// Notes the ACLs that a client knows of, when it begins to change them and when it gets the
-    /// answer.
+    /// Passes the ACLs that a client knows of to the judge. Called when the client sends a change
+    /// of ACLs, and when it gets the answer.
     pub(crate) fn note_book(&mut self, client: u32) {
         if let Raw::Granter(granter) = self.clients.raw(client) {
             self.judge.note_book(self.sim.now(), granter.book().clone());

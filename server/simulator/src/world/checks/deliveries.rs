@@ -6,11 +6,12 @@ use crate::judge::Reported;
 use crate::world::{Machine, World};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of records in the longest batch of a transactor, by which a limit may be exceeded.
+/// A shard delivers whole batches, so it may exceed a limit by the longest batch of a transactor.
+/// This is the number of records in that batch.
 const BATCH_MAX: i64 = 3;
 
-/// The maximum time from the end of a lock until the shard releases its records: the shard handles
-/// its input first.
+/// The maximum delay from the end of a lock until the shard releases its records. A shard handles
+/// waiting input before it releases records.
 const OVERDUE_MS: i64 = 10_000;
 
 impl<M: Machine> World<M> {
@@ -31,7 +32,7 @@ impl<M: Machine> World<M> {
     }
 
     /// The share groups that have not finished all records yet. Ends the members of the other
-    /// groups.
+    /// groups, which have nothing more to do.
     pub(in crate::world) fn undrained(&mut self) -> Vec<String> {
         let transactors = self.clients.raws().filter_map(Raw::as_transactor);
         let is_nothing_committed = transactors.map(|it| it.certain().1).max() == Some(0);
@@ -72,7 +73,8 @@ impl World {
             let count: &mut i64 = counts.entry(key).or_default();
             *count += run.last - run.first + 1;
             let limit = i64::from(self.config.group_share_partition_max_record_locks);
-            // With several shards a member may look for a leader elsewhere, with another session.
+            // With several shards, the member may have gone to another shard in search of the
+            // leader, and have its session there.
             let has_session = has_session || self.node.shards_on_disk() > 1;
             let ends = run.locked_until.is_none_or(|it| (now - OVERDUE_MS..=latest).contains(&it));
             if *count > limit + BATCH_MAX || !has_session || !ends {

@@ -14,8 +14,8 @@ const ANSWER_BYTES_OVER: usize = 1 << 20;
 /// last part.
 const INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// The maximum amount, in operations of the largest size, that one request, or all timers due at
-/// one time, add to a full log.
+/// The maximum amount that one request, or all timers due at one time, add to a log that is full
+/// already. The unit is an operation of the largest size.
 const OPERATIONS_OVER: usize = 8;
 
 /// The number of files of the snapshot that is being written.

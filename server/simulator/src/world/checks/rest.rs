@@ -1,5 +1,5 @@
-//! Once nothing is on its way any longer, the server must have everything that it acknowledged.
-//! Crash images are checked in the same way at any time.
+//! The checks after the last power loss: the server must have everything that it acknowledged. The
+//! same checks run on crash images, at any time.
 
 use crate::client::Raw;
 use crate::judge::Offsets;
@@ -14,7 +14,8 @@ use muster_codec::records::{GroupRecord, OffsetCommitKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// If no shard was loaded for this time, the coordinators have answered all reports of slots.
+/// Slots report their open transactions when a shard is loaded. This time after the last load of a
+/// shard, the coordinators must have answered all reports.
 const SETTLED_AFTER: u64 = 5 * SECOND;
 
 impl<M: Machine> World<M> {
@@ -30,10 +31,10 @@ impl<M: Machine> World<M> {
         self.judge.wrong_owners()
     }
 
-    /// The groups that have not settled only because no member began the second half of a
-    /// cooperative rebalance, if nothing else is wrong. As in Kafka, a static member that dies
-    /// between the halves returns to its old generation, and so does not know that it gave
-    /// partitions up.
+    /// The groups with partitions that stay without an owner, if this has only one reason: no
+    /// member began the second half of a cooperative rebalance. A static member gave partitions up
+    /// in the first half and died. As in Kafka it returns to its old generation, and does not know
+    /// that it gave them up.
     pub(crate) fn half_rebalanced(&self) -> Vec<GroupIndex> {
         let groups = self.judge.groups_without_owners();
         let explained = |group| self.may_stay_half_rebalanced(group);
@@ -96,8 +97,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Compares a shard that was started from a crash image with the present books of the raw
-    /// clients.
+    /// Compares the state of a shard with what the raw clients know of the server now. The shard
+    /// was started outside the run, from a crash image or from the files of a killed server.
     pub(in crate::world) fn judge_books(
         &self,
         number: u32,
@@ -144,9 +145,9 @@ impl World {
         self.judge_rest(&records, &images);
     }
 
-    /// Checks that each open transaction of a partition, and each transaction with pending offsets,
-    /// has a coordinator that will end it. Runs only some time after the last load, because a
-    /// coordinator may not know a transaction until it is reported.
+    /// Checks that a coordinator knows each open transaction of a partition or of pending offsets,
+    /// and so will end it. Runs only some time after the last load of a shard: coordinators may
+    /// know a transaction only from the reports that follow a load.
     pub(crate) fn judge_open_transactions(&mut self) {
         let runs_since = self.node.runs_since();
         let is_settled = runs_since.is_some_and(|at| self.sim.now() > at + SETTLED_AFTER);

@@ -10,7 +10,7 @@ use muster_storage::{OpenMode, Writes};
 use std::path::Path;
 
 impl World {
-    /// Keeps a block as the block in flight, because a shard has requested its write.
+    /// Called when a shard requests a write. A block of the log becomes the block in flight.
     pub(super) fn judge_write(&mut self, shard: u32, write: &Write) {
         let Write { inode, mode, number, offset, data, len_before } = write;
         let path = self.node.disk().name(*inode).to_owned();
@@ -49,7 +49,8 @@ impl World {
         self.judge_ended_groups();
     }
 
-    /// Called when a sync is done: the block that recovery found is durable now.
+    /// Called when a sync has ended. The last block that recovery found may not have been durable;
+    /// now it is.
     pub(crate) fn judge_synced(&mut self, shard: u32, file: &OpenFile) {
         if !is_in_log(self.node.disk().name(file.inode)) {
             return;
@@ -69,7 +70,8 @@ impl World {
         }
     }
 
-    /// Called before the process is killed or loses power.
+    /// Called before the process ends. Compares the live state of each shard with its log, if all
+    /// operations of the shard are flushed.
     pub(crate) fn judge_crash(&mut self) {
         for number in 0..self.node.shard_count() {
             let shard = self.node.shard(number).inspect();

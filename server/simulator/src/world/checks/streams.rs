@@ -9,7 +9,8 @@ use loadgen::plan::{GroupIndex, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<M: Machine> World<M> {
-    /// Expects for each streams group the tasks that the present topics lead to.
+    /// Computes from the present topics how many tasks each streams group must have, and passes
+    /// these numbers to the judge.
     pub(in crate::world) fn expect_tasks(&mut self) {
         for (group, readiness) in self.streams_groups() {
             let tasks = match readiness {
@@ -20,7 +21,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Counts the streams groups that are at rest with tasks, and those without.
+    /// Counts, at rest, the streams groups that have tasks and the streams groups that have none.
     pub(in crate::world) fn count_streams_groups(&mut self) {
         for (_, readiness) in self.streams_groups() {
             self.sim.saw(match readiness {
@@ -30,7 +31,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// A streams group with members whose internal topics the server has not created.
+    /// A streams group that has members, and whose internal topics the server has not created.
     pub(crate) fn lacks_internal_topics(&self) -> Option<GroupIndex> {
         let groups = self.streams_groups().into_iter();
         let mut lacking = groups.filter(|(_, it)| *it == Readiness::Lacking);

@@ -49,7 +49,7 @@ impl<M: Machine> World<M> {
         }
         // The image may still be on its way to some shards.
         let Some(mut found) = self.node.topics() else { return self.arm_client(0) };
-        // Only their own clients use the topics of transactions and streams.
+        // Other clients must not use the topics of transactions and of streams groups.
         let is_left = |name: &str| name == TRANSACTED || STREAMED.contains(&name);
         found.retain(|topic| !is_left(&topic.name));
         let topics: Vec<(String, i32)> =

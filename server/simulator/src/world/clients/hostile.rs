@@ -6,8 +6,8 @@ use crate::net::Owner;
 use crate::world::{Machine, World};
 
 impl<M: Machine> World<M> {
-    /// Sends invalid bytes, on a new connection or on a connection that may have half a request
-    /// already.
+    /// Sends invalid bytes: on a new connection, or on one on which the server may already have
+    /// half of a request.
     pub(super) fn act_hostile(&mut self, client: u32) {
         if !self.is_chaos() {
             return;

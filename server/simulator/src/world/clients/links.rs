@@ -51,8 +51,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Called when a client is notified that its connection is gone. A running server is notified,
-    /// too.
+    /// Called when a client notices that its connection is gone. If the server runs, it is
+    /// notified, too.
     pub(crate) fn lose(&mut self, id: LinkId) {
         self.end_link(id, None);
     }
@@ -64,7 +64,8 @@ impl<M: Machine> World<M> {
         let Some(asked) = link.unanswered().find(waits).filter(|_| link.is_client_open()) else {
             return;
         };
-        // A client that was throttled has to wait.
+        // A client that was throttled since has to wait longer for this answer, which is no
+        // violation.
         let is_muted = link.muted_until() > asked.sent;
         // A connection to an earlier process is gone, but the client may not know this.
         let is_live = link.life() == self.node.life();
@@ -105,8 +106,8 @@ impl<M: Machine> World<M> {
     }
 
     fn end_server_side(&mut self, id: LinkId) {
-        // Answers to a raw client are judged by the order in which its requests can take effect. So
-        // its connections end at once.
+        // The answers to a raw client must fit the order of its requests. So the server ends its
+        // old connection at once, before the client sends another request.
         let delay = match self.network.link(id).owner() {
             Owner::Member { .. } => self.network.end_delay(),
             Owner::Client(_) => 0,

@@ -131,8 +131,8 @@ impl<M: Machine> World<M> {
         self.arm_member(index);
     }
 
-    /// Whether Kafka may fence this member, too: a static member of a classic group, whose
-    /// coordinator was loaded before the member's id was durable.
+    /// Whether Kafka, too, may fence this member. It may if the member is a static member of a
+    /// classic group, and the coordinator was loaded before the member's new id was durable.
     pub(crate) fn may_be_fenced(&self, index: u32, reason: &str) -> bool {
         let sim = &self.clients.members[index as usize];
         let plan = sim.member.plan();
@@ -144,18 +144,18 @@ impl<M: Machine> World<M> {
             && sim.id.may_be_lost_at(self.node.loaded_at(coordinator))
     }
 
-    /// Whether the group may have been deleted. As in Kafka, an empty group is deleted with its
-    /// last offset, and a member that does not know yet that its session has expired finds no
-    /// group.
+    /// Whether the member may find that its group was deleted. As in Kafka, an empty group is
+    /// deleted together with its last offset. Its former member may not know yet that its session
+    /// has expired.
     fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
         let sim = &self.clients.members[index as usize];
         let group = sim.member.plan().group.id.as_ref();
         reason.contains("GROUP_ID_NOT_FOUND") && self.judge.went_since(group, sim.started_at)
     }
 
-    /// Whether the member may report tasks that no longer exist. As in Kafka, if a source is
-    /// deleted and created with fewer partitions between two heartbeats, the members that had the
-    /// other partitions end.
+    /// Whether the member may end because it reports tasks that no longer exist. As in Kafka, this
+    /// occurs if a source topic is deleted, and is created again with fewer partitions, between two
+    /// heartbeats of a member that had a task for one of the missing partitions.
     fn may_have_gone_tasks(&self, index: u32, reason: &str) -> bool {
         let plan = self.clients.members[index as usize].member.plan();
         let is_streams = matches!(plan.group.protocol, Protocol::Streams(_));
@@ -170,8 +170,8 @@ impl<M: Machine> World<M> {
         self.members_of(group).any(|(_, sim)| came_back(&sim))
     }
 
-    /// Stops a member of the group, so that its partitions, and those without an owner, are
-    /// assigned.
+    /// Stops a member of the group. This causes a rebalance, which assigns the member's partitions
+    /// and those that had no owner.
     pub(crate) fn shrink_group(&mut self, group: GroupIndex) {
         let running = |(_, sim): &(u32, &SimMember)| sim.member.state() == State::Stable;
         let first = self.members_of(group).find(running).map(|(index, _)| index);
@@ -252,7 +252,8 @@ impl<M: Machine> World<M> {
         self.clients.members.iter().filter(|sim| sim.member.state() == State::Stable).count()
     }
 
-    /// The running members that are not stable. Failed members were reported when they failed.
+    /// The running members that are not stable, except those of hindered groups. Failed members
+    /// were reported when they failed.
     pub(crate) fn unsettled(&self) -> Vec<(u32, State)> {
         let members = self.clients.members.iter().enumerate();
         let states = members.map(|(index, sim)| (index as u32, sim.member.state()));

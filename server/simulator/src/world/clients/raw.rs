@@ -132,8 +132,9 @@ impl<M: Machine> World<M> {
         self.arm_client_after(client, least);
     }
 
-    /// Whether a change whose connection broke may still be on its way from one shard to another. A
-    /// later request could overtake it; the client's book does not model this.
+    /// Whether a change of the client may still be on its way between shards, although its
+    /// connection broke. The client must not send more: its book assumes that a later request takes
+    /// effect later.
     fn may_overtake(&self, client: u32) -> bool {
         let now = self.sim.now();
         let arrived = |since: u64| now >= since + self.mail_time();
@@ -146,12 +147,14 @@ impl<M: Machine> World<M> {
         8 * self.profile.turn_delay_max
     }
 
-    /// The client's connection to a shard. Most clients close their connection to another shard.
+    /// The client's connection to a shard; it is new if there was none. Most clients have only one
+    /// connection: they close those to other shards.
     fn client_link(&mut self, client: u32, shard: u32) -> LinkId {
         let hangs_up = self.clients.random.chance(0.02);
         let sim = &self.clients.raws[client as usize];
         let keeps = sim.raw.keeps_links();
-        // Clients with several connections have closed some of them before they made the request.
+        // Clients with several connections close some in `hang_up_some`, before they choose a
+        // request.
         let hangs_up = hangs_up && !keeps;
         let is_of = |link: &LinkId| self.network.link(*link).shard() == shard;
         let known = sim.links.iter().copied().find(is_of).filter(|_| !hangs_up);

@@ -23,7 +23,7 @@ use std::convert::Infallible;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The machine of a loopback run: this one.
+/// The machine of a loopback run: the machine on which the simulator runs.
 pub(crate) struct Loopback {
     began: Instant,
     /// The time, in microseconds since the run began.
@@ -36,7 +36,8 @@ pub(crate) struct Loopback {
     /// Whether any process has served. From then on there is a data directory.
     has_served: bool,
     is_paused: bool,
-    /// The end of the last pause of the process, or of the run itself; may be in the past.
+    /// The end of the last pause. The process was paused, or the simulator itself did not run in
+    /// time. A pause that is under way ends in the future.
     paused_until: u64,
     /// Whether a clean stop was requested.
     is_stopping: bool,

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 /// The number of log bytes that are shown of a server that ended by itself.
 const LAST_BYTES: usize = 2_000;
 
-/// The time in which a server must answer a question of the simulator.
+/// The time in which a server must answer a request of the simulator itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const METADATA_VERSION: i16 = 12;
 /// The maximum size of an answer with all topics of a run.
@@ -165,7 +165,8 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// No server outlives its run. If the process cannot be killed, it has ended already.
+    /// Kills the server, so that none runs longer than its run. If this fails, it has ended
+    /// already.
     fn drop(&mut self) {
         let _ = self.kill();
     }

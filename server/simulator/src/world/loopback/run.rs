@@ -22,7 +22,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often a starting process is asked whether it serves.
+/// The time between two checks whether a starting process serves.
 const READY_EVERY: u64 = 5 * MS;
 
 /// The maximum times of startup and of a clean stop. Longer times are violations. The limit is
@@ -30,7 +30,8 @@ const READY_EVERY: u64 = 5 * MS;
 const START_MAX: u64 = 60 * SECOND;
 const STOP_MAX: u64 = 60 * SECOND;
 
-/// A run that handles an event later than this has stood still, because the machine is busy.
+/// The maximum delay of an event. A longer delay counts as a pause of the run, because then the
+/// machine is too busy.
 const LATE_MAX: u64 = 100 * MS;
 
 /// A crash at startup comes within this time.
@@ -56,7 +57,7 @@ impl World<Loopback> {
         Ok(Self::with_machine(seed, setup, loopback, inside))
     }
 
-    /// Ends the run, because nothing can be said about the server.
+    /// Ends the run with a violation.
     fn fail(&mut self, what: &str, error: impl ToString) {
         let error = error.to_string();
         self.sim.violate(format_args!("{what}: {error}"));
@@ -91,8 +92,8 @@ impl World<Loopback> {
         }
     }
 
-    /// Called when the process has ended by itself. It must end after a request to stop, and must
-    /// not end otherwise.
+    /// Called when the process has ended without a kill. This is a violation unless a stop was
+    /// requested.
     fn process_ended(&mut self, status: &str) {
         self.note_end();
         if std::mem::take(&mut self.node.is_stopping) {
@@ -105,7 +106,8 @@ impl World<Loopback> {
         }
     }
 
-    /// Reads the bytes that the process sent before it ended, and forgets its state.
+    /// Called when the process has ended. Reads the bytes that it sent before, and notes that its
+    /// volatile state is lost.
     fn note_end(&mut self) {
         (self.node.serves_since, self.node.is_paused) = (None, false);
         self.wait_for_sockets(self.node.now);
@@ -120,8 +122,9 @@ impl World<Loopback> {
         self.sim.advance(now);
     }
 
-    /// Counts the time since `due` as a pause, if it is long. The clients have stood still
-    /// meanwhile, and a busy machine may not have run the server either.
+    /// If the run has handled an event much later than at `due`, counts the time since then as a
+    /// pause: the clients did nothing, and on such a busy machine the server may not have run
+    /// either.
     fn note_lateness(&mut self, due: u64) {
         let now = self.node.now;
         let late = now.saturating_sub(due.max(self.node.paused_until));
@@ -346,7 +349,7 @@ impl Machine for Loopback {
         world.plan_fault();
     }
 
-    /// Ends nothing: a pause of the process that is under way continues until its own end.
+    /// Does nothing. A pause of the process that is under way continues until its planned end.
     fn calm(_: &mut World<Self>, _: u64) {}
 
     fn rests(_: &mut World<Self>) {}

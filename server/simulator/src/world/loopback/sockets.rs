@@ -10,8 +10,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// If a client has not taken this number of bytes, further bytes stay in the socket. So a slow
-/// reader holds the server back.
+/// The number of bytes that are read for a client before it takes them. Further bytes stay in the
+/// socket, so that a slow reader makes the server wait.
 const UNTAKEN_MAX: usize = 64 << 10;
 
 type Effects = VecDeque<Effect<Infallible>>;
@@ -27,7 +27,7 @@ struct Socket {
     shard: u32,
     /// The bytes that the socket has not accepted yet.
     unsent: Vec<u8>,
-    /// Whether nothing follows the bytes that are not sent yet.
+    /// Whether the client sends nothing after the bytes in `unsent`.
     is_finished: bool,
     /// The number of bytes that were read, and that the client has not taken yet.
     untaken: usize,
@@ -113,7 +113,8 @@ impl Sockets {
             Err(error) if !is_passing(&error) => {}
             _ => return,
         }
-        // The socket may still have bytes that the server sent before it ended.
+        // The client's sending has failed, but the socket may still have bytes that the server sent
+        // before.
         self.read(link, effects);
         if self.all.remove(&link).is_some() {
             effects.push_back(Effect::Closed { link });
