@@ -2,10 +2,10 @@
 
 use crate::{Metric, Number, Value, Visitor};
 
-/// The last bucket counts all values from 2^30 on.
+/// The number of buckets. The last one counts all values from 2^30 on.
 const BUCKETS: usize = 32;
 
-/// The number of values by their length in bits, and the sum of all values.
+/// For each length in bits, the number of values of this length. And the sum of all values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -28,8 +28,8 @@ impl Histogram {
         self.sum
     }
 
-    /// The values added since an earlier copy of this histogram. All values, if the histogram was
-    /// reset in between.
+    /// The values that were added after `earlier`, a copy of this histogram, was made. If the
+    /// histogram was reset since then, all its values.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = *self;
@@ -41,7 +41,8 @@ impl Histogram {
         later
     }
 
-    /// The quantile `part` (0 to 1), interpolated within its bucket; None if there are no values.
+    /// The quantile `part` (0.5 is the median), interpolated within its bucket. None if there are
+    /// no values.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let count = self.count();
         let wanted = (part * count as f64).max(1.0);

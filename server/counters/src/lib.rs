@@ -1,9 +1,9 @@
-//! Numbers that the parts of a server keep for metrics. Each part declares a struct of plain
-//! integers and histograms with [`counters!`](counters), including help, kind and unit of each
-//! field. An event is counted by adding to a field; [`Walk`] visits all fields with their names.
+//! Numbers that the parts of a server count for metrics. With [`counters!`](counters), each part
+//! declares a struct of plain integers and histograms, and the help, kind and unit of each field.
+//! To count an event is to add to a field. [`Walk`] visits all fields with their names.
 //!
 //! Reading the numbers of a shard takes no longer with more groups: a walk copies them.
-//! `counters.rs` in each part of a server has the part's rows.
+//! `counters.rs` in each part of a server declares the part's numbers.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -30,7 +30,7 @@ pub enum Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of things. The metric's name says of which.
+    /// A number of things. The metric's name says which things.
     Count,
     Bytes,
     Microseconds,

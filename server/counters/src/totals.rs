@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::fmt::{self, Write};
 
-/// Sums by name and labels. A histogram counts as the number of its values.
+/// Sums by name and labels. For a histogram, the number of its values is added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals(BTreeMap<String, (Kind, u64)>);
 

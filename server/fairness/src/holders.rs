@@ -1,11 +1,12 @@
-//! Counts how much of a limit each address holds, for things that are released again, such as bytes
-//! or places.
+//! Counts how much of a limit each address holds. For limits on things that are released again,
+//! such as bytes or connections.
 
 use crate::Address;
 use alloc::collections::BTreeMap;
 use hashbrown::HashMap;
 
-/// The last eighth of a limit is the reserve: in it an address may hold a share only.
+/// The last eighth of a limit is its reserve. Once the rest is used up, each address has only a
+/// share.
 const RESERVE_PART: usize = 8;
 
 /// How much of one limit the clients of each address hold.
@@ -35,7 +36,8 @@ impl Exceeded {
     }
 }
 
-/// Like [`Holders::admit`], for an address that holds `held` of the limit, of which `left` is free.
+/// Like [`Holders::admit`]. The address holds the amount that `held` returns; `left` of the limit
+/// is free.
 ///
 /// # Errors
 /// The address may not hold this much more.
@@ -54,9 +56,9 @@ pub fn admit(
 }
 
 impl Holders {
-    /// Checks whether an address may hold `more` of a limit in addition. Any address may, as long
-    /// as an eighth of the limit is left afterwards. In the last eighth an address may hold no more
-    /// than is left for all others.
+    /// Checks whether an address may take `more` of a limit. If at least an eighth of the limit is
+    /// left afterwards, it may. Otherwise, the amount that the address would then hold must not
+    /// exceed the amount that would be left for all others.
     ///
     /// # Errors
     /// The address may not hold this much more.
@@ -100,8 +102,8 @@ impl Holders {
     }
 }
 
-/// Amounts that addresses took and released since the last report to [`Holders`]. For callers that
-/// have no access to the `Holders` at that moment.
+/// Amounts that addresses have taken and released, but that [`Holders`] does not count yet. Used
+/// where the `Holders` cannot be accessed; [`Self::report_to`] adds them later.
 #[derive(Debug, Default)]
 pub struct Moves(BTreeMap<Address, (usize, usize)>);
 

@@ -1,6 +1,6 @@
-//! Limits how much one address may use of a limit that all clients share. [`Shares`] are for things
-//! that stay, such as groups and topics; [`Holders`] for things that are released again, such as
-//! bytes and places.
+//! Limits how much one address may use of a budget, which it shares with all other clients.
+//! [`Shares`] are for things that stay, such as groups and topics. [`Holders`] are for things that
+//! are released again, such as bytes and connections.
 //!
 //! An address may use any amount while enough is left. Once little is left, each address is limited
 //! to a share, so that a client that takes all it can get leaves something to others.

@@ -1,26 +1,27 @@
-//! Once little of a shared budget is left (of groups, for example), limits the rate at which each
-//! address may use it, so that one address cannot use up the rest.
+//! Limits how fast each address may use up a shared budget, such as the number of groups, once
+//! little of it is left. So one address cannot use up the rest.
 
 use crate::Address;
 use alloc::collections::BTreeMap;
 
-/// How many an address may create at once, and the time after which it may create another.
+/// The number of things (of groups, for example) that an address may create at once, and the time
+/// after which it may create another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
     pub burst: u32,
     pub every_ms: u32,
 }
 
-/// The most addresses that are remembered. Beyond it, addresses that have created the least are
-/// forgotten first.
+/// The most addresses that are remembered. If there are more, the address is forgotten whose share
+/// is whole again the soonest.
 const ADDRESSES_MAX: usize = 4_096;
 
 /// The shares of all addresses.
 #[derive(Debug, Clone)]
 pub struct Shares {
     limits: ShareLimits,
-    /// The time in milliseconds at which each address has its whole share again. Past times are
-    /// removed.
+    /// For each address, the time (in milliseconds) at which it may use its whole share again. An
+    /// address whose time is past may be removed.
     whole_at: BTreeMap<Address, i64>,
 }
 
@@ -29,8 +30,8 @@ impl Shares {
         Self { limits, whole_at: BTreeMap::new() }
     }
 
-    /// Whether a client at `host` (a `/` and its address) may create one more. While the budget is
-    /// not short, creations are counted but never refused.
+    /// Whether a client at `host` (a `/` and its address) may create another thing. Without
+    /// `is_short` (little of the budget is left), the creation is only counted, and always allowed.
     pub fn admits(&mut self, now: i64, host: &str, is_short: bool) -> bool {
         let (address, every) = (Address::of(host), i64::from(self.limits.every_ms));
         let latest = now.saturating_add(every.saturating_mul(i64::from(self.limits.burst)));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use test_disk::SparseFile;
 
-/// The most empty buffers that are kept for later writes.
+/// The maximum number of empty buffers that are kept for later writes.
 const SPARE_MAX: usize = 16;
 
 /// The files by name.
@@ -47,8 +47,8 @@ impl Disk {
                 self.files.insert(to, file);
             }
             Call::RemoveFile { path } => drop(self.files.remove(&path)),
-            // No part of this server reads the trash, so a moved directory is dropped like a
-            // removed one.
+            // A directory is moved only into the trash, which this server never reads. So it is
+            // dropped, as if it was removed.
             Call::RemoveDir { path } | Call::MoveDir { from: path, .. } => {
                 self.files.retain(|file, _| !file.starts_with(&path));
             }
@@ -57,7 +57,8 @@ impl Disk {
                 let is_it = |found: &&File| file.is_none_or(|file| Rc::ptr_eq(&file.0, &found.0));
                 return CallDone::Looked(Ok(found.filter(is_it).map(|it| it.0.borrow().len())));
             }
-            // No part of this server reads what is kept in the trash.
+            // If the new link is in another directory, it is in the trash, which this server never
+            // reads. So only links in the same directory are made.
             Call::Keep { path, name, .. } if path.parent() == name.parent() => {
                 let kept = self.files.get(&path).cloned();
                 self.files.extend(kept.map(|file| (name, file)));

@@ -32,10 +32,10 @@ use std::sync::Arc;
 
 const BLOCK_BYTES: u32 = 4096;
 
-/// The most files being closed while another file may be opened.
+/// If this number of files is being closed, no file is opened before one of them is closed.
 const CLOSING_MAX: usize = 4;
 
-/// The most files that the partitions keep open.
+/// The maximum number of files that the partitions keep open.
 const PARTITION_FILES_MAX: u32 = 1_000;
 
 /// A server and its clients' ends of the connections.
@@ -87,7 +87,8 @@ impl Server {
         self.memory.end_operation()
     }
 
-    /// Whether input waits for the next turn, or the last turn has left work.
+    /// Whether there is work for another turn: input that has arrived, or work that the last turn
+    /// left.
     pub fn has_input(&self) -> bool {
         !self.memory.came.is_empty() || self.shard.has_work()
     }

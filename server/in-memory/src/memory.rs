@@ -1,5 +1,5 @@
-//! The in-memory machine that the reactor works on. Reads, writes and syncs take effect when the
-//! caller completes them.
+//! The machine on which the reactor works, in memory. File operations, and sends of data from
+//! files, take effect only when the caller completes them. Other data is sent at once.
 
 use crate::disk::{Disk, File};
 use crate::sockets::{Conn, Sockets};
@@ -24,9 +24,9 @@ pub(crate) struct Memory {
     pub(crate) disk: Disk,
     /// Operations on disk and sockets that have begun and are not completed.
     pub(crate) begun: VecDeque<Operation>,
-    /// The parts of the next send, as one buffer.
+    /// The bytes that were put together for the next send of file data.
     pub(crate) parts: Vec<u8>,
-    /// Receives what clients push (KIP-714). In a server it runs on its own thread.
+    /// The receiver of client metrics (KIP-714). In a real server, it has a thread of its own.
     pub(crate) telemetry: Receiver,
 }
 
@@ -126,7 +126,8 @@ impl FileIo for Memory {
         let parts = std::mem::replace(&mut self.parts, self.disk.buffer());
         match to {
             PartsTo::Socket(conn) => self.begun.push_back(Operation::Send { conn, parts }),
-            // The reactor sends parts for connections with TLS only; here no listener has TLS.
+            // Parts are sent to the reactor only for connections with TLS. No listener here has
+            // TLS.
             PartsTo::Reactor(_) | PartsTo::Nowhere => {}
         }
     }
@@ -150,7 +151,7 @@ impl Io for Memory {
         self.came.pop_front()
     }
 
-    /// There are no other completions: all are in `came`, in the order in which they occurred.
+    /// Returns None: all completions are in `came`, in the order in which they occurred.
     fn next_other(&mut self) -> Option<Done> {
         None
     }
@@ -209,7 +210,7 @@ impl Io for Memory {
 
     fn recycle(&mut self, _: Vec<u8>) {}
 
-    /// Does nothing: the caller decides the order in which clients are served.
+    /// Does nothing: the order of completions, and so of clients, is that of the caller's calls.
     fn put_first(&mut self, _: Conn, _: bool) {}
 
     fn pause_receive(&mut self, conn: Conn) {
@@ -231,7 +232,8 @@ impl Io for Memory {
         self.begun.push_back(Operation::Writable(conn));
     }
 
-    /// Nothing to flush first: output is sent immediately.
+    /// Closes the connection at once. It need not wait for output, because [`Io::send`] sends at
+    /// once.
     fn finish(&mut self, conn: Conn) {
         self.sockets.remove(conn);
     }

@@ -11,9 +11,9 @@ pub struct Conn {
 #[derive(Debug, Default)]
 pub struct Socket {
     serial: u32,
-    /// The bytes that the server has sent; the caller removes them.
+    /// The bytes that the server has sent. The caller removes them when it has read them.
     pub received: Vec<u8>,
-    /// The number of sent bytes whose completion the server has not seen yet.
+    /// The number of sent bytes for which the server has not got the completion yet.
     pub(crate) unsent: usize,
     pub(crate) is_paused: bool,
     /// Bytes that arrived while the server had paused receiving.

@@ -1,5 +1,5 @@
-//! An index of rows by name, read in place in the bytes of a file. Each look-up verifies what it
-//! reads.
+//! An index of rows by name. It reads them in place, from the bytes of a file. A look-up does not
+//! verify all rows that it reads, but those that prove its result.
 
 use crate::SnapshotBytes;
 use crate::pages::Pages;
@@ -30,8 +30,8 @@ pub struct Found<'i, R> {
     pub row: R,
 }
 
-/// An index in a file: first the rows, sorted by id, then their names. After `close` it has no
-/// file.
+/// An index in a file: the rows, sorted by id, and then their names. The caller may have other
+/// bytes before the rows. After `close` the index has no file.
 pub struct Index<R> {
     bytes: Option<SnapshotBytes>,
     /// The place of the index in the file, in bytes. `pages` has the checksums that verify each
@@ -86,7 +86,7 @@ impl<R: Row> Index<R> {
         Some(Self { bytes, place, pages, rows, names, is_damaged, row: PhantomData })
     }
 
-    /// Whether a look-up found damage. Results of look-ups since then are not reliable.
+    /// Whether a look-up found damage. From then on the results of look-ups are not reliable.
     pub fn is_damaged(&self) -> bool {
         self.is_damaged.get()
     }
@@ -148,9 +148,9 @@ impl<R: Row> Index<R> {
         self.get(number).is_some_and(|it| it.id == id).then_some(number)
     }
 
-    /// The number of leading ids for which `is_before` holds (a binary search). Only the two rows
-    /// next to the result are verified. Since ids are sorted, these two prove the result, even if
-    /// other rows that the search read are damaged.
+    /// The number of leading ids for which `is_before` holds, found by a binary search. The ids are
+    /// sorted, so the last id that is before and the first that is not prove the result. Only these
+    /// two rows are verified; other rows that the search read may be damaged.
     pub fn search(&self, is_before: impl Fn(&str) -> bool) -> usize {
         if self.is_closed() {
             return 0;
@@ -238,7 +238,7 @@ mod tests {
         format!("{number:04}")
     }
 
-    /// Nine bytes before the index, the rows of the even numbers, and their names.
+    /// Nine bytes before the rows, the rows of the even numbers, and their names.
     fn bytes() -> Vec<u8> {
         let mut bytes = Vec::from([9; 9]);
         (0..COUNT).for_each(|number| bytes.extend((5 * number as u16).to_be_bytes()));
@@ -284,8 +284,8 @@ mod tests {
         assert!(!index.is_damaged());
     }
 
-    /// Damages one byte after the other: each look-up finds the id, or reports that it may have
-    /// missed the id.
+    /// Damages each byte in turn. After that a look-up must find the id, or report the index as
+    /// damaged, since it may have missed the id.
     #[test]
     fn no_look_up_is_misled_by_changed_bytes() {
         let whole = bytes();

@@ -1,5 +1,5 @@
 //! The indexes of a snapshot: fixed-size rows by name. They are read in place in a mapped file: a
-//! look-up reads a few rows, and verifies each by a checksum.
+//! look-up reads a few rows, and verifies those that prove its result by checksums.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! The checksums of an index's pages. The file is mapped, so bytes may be read from the disk again
-//! later; they may then differ from the bytes that were verified when the file was opened.
+//! The checksums of an index's pages. Checking the file once, when it is opened, is not enough: it
+//! is mapped, so the kernel may read bytes from the disk again later, and they may be damaged then.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -16,8 +16,9 @@ pub const SUM_BYTES: usize = 4;
 pub struct Pages(Vec<u32>);
 
 impl Pages {
-    /// Computes the page checksums of `bytes`; None if the checksum of all bytes is not `crc`. Each
-    /// byte is read only once, so that the page checksums are those of the verified bytes.
+    /// Computes the page checksums of `bytes`; None if the checksum of all bytes is not `crc`.
+    /// Reads each byte only once, so that the page checksums belong to the same bytes that `crc`
+    /// has verified.
     pub fn of(bytes: &[u8], crc: u32) -> Option<Self> {
         let (mut pages, mut whole) = (Vec::with_capacity(bytes.len().div_ceil(PAGE_BYTES)), 0);
         for bytes in bytes.chunks(PAGE_BYTES) {
@@ -36,7 +37,7 @@ impl Pages {
         Self(sums.iter().copied().map(u32::from_be_bytes).collect())
     }
 
-    /// The bytes of `range`; None if their pages have changed.
+    /// The bytes of `range`; None if the bytes of a page in it no longer match the page's checksum.
     pub fn get<'b>(&self, bytes: &'b [u8], range: Range<usize>) -> Option<&'b [u8]> {
         let wanted = bytes.get(range.clone())?;
         let pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);

@@ -35,7 +35,8 @@ impl Pieces {
         }
     }
 
-    /// Returns the bytes from `at` to the end of the piece, at most `max`. Empty only past the end.
+    /// Returns the bytes from `at` to the end of the piece that contains `at`, but at most `max`
+    /// bytes. They are empty only if `at` is past the end.
     pub fn from(&self, at: usize, max: usize) -> &[u8] {
         let piece = self.pieces.get(at / PIECE_BYTES).map_or(&[][..], Vec::as_slice);
         let rest = piece.get(at % PIECE_BYTES..).unwrap_or_default();

@@ -1,8 +1,10 @@
-//! AddPartitionsToTxn and AddOffsetsToTxn, and the questions of partitions and groups: which
-//! partitions a transaction has (`TransactionCoordinator.handleAddPartitionsToTransaction`,
+//! Adds partitions to transactions, and verifies that they were added. The requests are
+//! AddPartitionsToTxn and AddOffsetsToTxn; the server's own partitions and groups ask, too
+//! (`TransactionCoordinator.handleAddPartitionsToTransaction`,
 //! `handleVerifyPartitionsInTransaction`).
 //!
-//! - Before v2, the error is INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
+//! - Before v2 of the requests, a fenced producer gets INVALID_PRODUCER_EPOCH instead of
+//!   PRODUCER_FENCED.
 //! - AddPartitionsToTxn v4+ may name several transactions. Brokers send it, and it never waits.
 
 use crate::beginning::Beginning;
@@ -55,8 +57,9 @@ impl Coordinator {
         self.attempt(context, Operation { id, action, reply, waited: None }, out);
     }
 
-    /// Adds partitions, and answers at once. As in Kafka, an id that is named twice gets
-    /// CONCURRENT_TRANSACTIONS the second time, because the first transition is still pending.
+    /// Adds or verifies partitions, and answers at once. If the request names an id twice, the
+    /// second entry gets CONCURRENT_TRANSACTIONS, as in Kafka, where the first entry is still being
+    /// written.
     fn add_for_brokers(
         &mut self,
         context: &mut Context<'_>,
@@ -148,8 +151,9 @@ impl Coordinator {
         if own.is_some_and(|own| own.contains_all(partitions)) {
             return Ok(Done::Added);
         }
-        // A partition may lack the marker of the last transaction, and the next one would have the
-        // same epoch. So the client must first get a new epoch with InitProducerId.
+        // A partition may lack the marker of the last transaction. The next transaction would have
+        // the same epoch, so a report of that partition could mean either of the two. Therefore the
+        // client must first get a new epoch with InitProducerId.
         if own.is_none() && self.is_ambiguous(id, entry) {
             return Err(ErrorCode::InvalidProducerIdMapping.into());
         }
@@ -160,7 +164,8 @@ impl Coordinator {
         if self.open_bytes + partitions.bytes() > OPEN_BYTES_MAX {
             return Err(ErrorCode::CoordinatorNotAvailable.into());
         }
-        // The transaction's data and its Ongoing record may both be lost. The client must abort it.
+        // The transaction may already have begun, and its first data and its Ongoing record may be
+        // lost. So the client must abort it.
         if has_epochs && own.is_none() && self.beginning(id, entry) != Beginning::Whole {
             return Err(ErrorCode::TransactionAbortable.into());
         }
@@ -208,8 +213,8 @@ fn set(topics: &[AddPartitionsToTxnTopic<'_>]) -> PartitionSet {
     partitions.collect()
 }
 
-/// Returns the partitions of a request. If a partition does not exist, or there are too many, also
-/// returns the results of the refusal; then no partition is added. A client may name millions of
+/// Returns the partitions of a request. If one of them does not exist, or if there are too many,
+/// also returns the results with which the whole request is refused. A client may name millions of
 /// partitions, so they are counted before they are sorted.
 fn checked(
     context: &Context<'_>,
@@ -225,7 +230,7 @@ fn checked(
     (partitions, refused)
 }
 
-/// The bytes of these partitions in a record; more if a partition is named twice.
+/// How many bytes these partitions need in a record, or more: a repeated partition counts twice.
 fn bytes(topics: &[AddPartitionsToTxnTopic<'_>]) -> usize {
     topics.iter().map(|it| PartitionSet::bytes_of_topic(&it.name, it.partitions.len())).sum()
 }
@@ -239,7 +244,7 @@ fn named_twice(
     refused(&set(topics), ErrorCode::ConcurrentTransactions)
 }
 
-/// The results if a request alone exceeds the limit of [`Coordinator::add`].
+/// The results for a request whose partitions alone exceed the limit of [`Coordinator::add`].
 fn too_many(topics: &[AddPartitionsToTxnTopic<'_>]) -> Vec<AddPartitionsToTxnTopicResult<'static>> {
     let partition_error_code = ErrorCode::UnknownServerError.code();
     let result = |partition_index: &i32| AddPartitionsToTxnPartitionResult {

@@ -12,16 +12,16 @@ pub(crate) enum Beginning {
     #[default]
     Whole,
     /// No transaction is known. But a transaction may have begun, and may have been lost together
-    /// with its record. Then the next partition to be added is not its first.
+    /// with its record. Then the next partition to be added is not the transaction's first.
     MayBeLost,
     /// The transaction was open when writes were lost. It must be aborted.
     Lost,
 }
 
 impl Beginning {
-    /// The value after a record of the id.
+    /// The beginning after a record has changed the id's state from `before` to `after`.
     fn recorded(self, before: State, after: State) -> Self {
-        // The end of a transaction says nothing about the next one, which may have begun.
+        // A record that ends the last transaction does not show whether the next one has begun.
         let ends_last = before.prepared().is_some() && after.completed().is_some();
         match self {
             Self::MayBeLost if ends_last => Self::MayBeLost,

@@ -12,7 +12,7 @@ use muster_codec::records::TransactionRecord;
 /// The approximate bytes of an id in memory, without its name and its partitions.
 const ID_BYTES: usize = 160;
 
-/// The most partitions of an audited id: part of a millisecond of work.
+/// Ids with more partitions are not audited, so that an audit takes less than a millisecond.
 const AUDIT_PARTITIONS_MAX: usize = 2_000;
 
 impl Coordinator {
@@ -38,7 +38,7 @@ impl Coordinator {
     /// The state of an id as a record, if its transaction has at most `partitions_max` partitions.
     ///
     /// # Errors
-    /// There are more partitions: their number.
+    /// The number of partitions, if it exceeds `partitions_max`.
     pub fn record(
         &self,
         id: &str,
@@ -61,9 +61,10 @@ impl Coordinator {
         self.held.ids * ID_BYTES + self.held.id_bytes + self.open_bytes
     }
 
-    /// Compares the next loaded id after `id` with the state that its own record produces, and
-    /// checks that `open` lists exactly the open ids. Returns the id, and whether both hold. An id
-    /// with more than [`AUDIT_PARTITIONS_MAX`] partitions is not checked. None after the last id.
+    /// Audits the first loaded id after `id`: its state must be what its own record produces, and
+    /// `open` must list it if and only if it is open. Returns that id, and whether both conditions
+    /// hold; None if no id follows. An id with more than [`AUDIT_PARTITIONS_MAX`] partitions passes
+    /// unchecked.
     pub fn audit_after(&self, id: Option<&str>) -> Option<(Text, bool)> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         let (id, entry) = self.ids.loaded_from(from).next()?;

@@ -14,9 +14,9 @@ pub struct Config {
     pub remove_expired_interval_ms: i64,
     /// `transaction.two.phase.commit.enable`
     pub two_phase_commit_enable: bool,
-    /// `add.partitions.to.txn.retry.backoff.max.ms`: how long a request whose epoch does not
-    /// identify its transaction waits for the end of the id's transaction. Kafka's clients and
-    /// brokers retry instead.
+    /// `add.partitions.to.txn.retry.backoff.max.ms`: how long a request waits for the reports of
+    /// slots or for a producer id. A request whose epoch does not identify its transaction also
+    /// waits for the end of the id's transaction. Kafka's clients and brokers retry instead.
     pub retry_backoff_max_ms: i64,
 }
 

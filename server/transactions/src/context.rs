@@ -12,9 +12,11 @@ pub type Slot = u32;
 pub struct Context<'c> {
     /// The monotonic time, for timers: milliseconds since an arbitrary moment.
     pub now: i64,
-    /// The wall-clock time, for timestamps in records, and for timeouts and expiry by them.
+    /// The wall-clock time, for timestamps in records, and for the timeouts and the expiry that are
+    /// counted from these timestamps.
     pub wall: Wall,
-    /// The position that this call's records will have in the log.
+    /// The position that the first record of this call will have in the log. If the records get
+    /// several positions, everything that would wait for the first one must wait for the last.
     pub position: u64,
     pub producer_ids: &'c mut dyn ProducerIds,
     pub topics: &'c dyn Topics,

@@ -1,5 +1,5 @@
-//! The coordinator of some transactional ids. It takes requests, questions and reports, and routes
-//! each to its id.
+//! The coordinator of some transactional ids: the entry points for requests and for messages of
+//! slots.
 
 use crate::beginning::{Beginning, Beginnings};
 use crate::config::Config;
@@ -37,7 +37,7 @@ pub struct Coordinator {
     pub(crate) ids: Ids,
     /// The ids that are open or have work under way: [`Entry::is_open`].
     pub(crate) open: BTreeSet<Text>,
-    /// The ids with messages under way, by the sequence of the messages.
+    /// The ids that wait for slots to answer messages, by the sequence number of these messages.
     pub(crate) under_way: BTreeMap<u64, Text>,
     pub(crate) waits: Waits,
     /// The session of each slot that has reported.
@@ -45,7 +45,7 @@ pub struct Coordinator {
     pub(crate) has_all_reports: bool,
     pub(crate) written_markers: WrittenMarkers,
     /// Whether a slot has reported that writes may be lost, or could not report for all its
-    /// partitions. It is applied when all slots have reported.
+    /// partitions. When all slots have reported, `beginnings` marks the ids that may be affected.
     pub(crate) may_have_lost_writes: bool,
     pub(crate) beginnings: Beginnings,
     pub(crate) timers: Timers,
@@ -138,8 +138,9 @@ impl Coordinator {
         self.waits.others_arrived();
     }
 
-    /// The position from which on no open transaction has lost writes; None if one may have. Until
-    /// this position is durable, reports after another crash must repeat that writes may be lost.
+    /// The position from which on no open transaction has lost writes; None while one may have lost
+    /// some. After a crash before this position is durable, the slots must report again that writes
+    /// may be lost.
     pub fn lost_writes_settled_at(&self) -> Option<u64> {
         let is_settled =
             self.has_all_reports && !self.may_have_lost_writes && !self.beginnings.has_lost();
@@ -208,8 +209,8 @@ impl Coordinator {
         }
     }
 
-    /// Parks an operation. If it has waited too long, or too many are parked, answers it with the
-    /// error.
+    /// Parks an operation, to try it again later. If it has waited too long, or too many operations
+    /// are parked, answers it with the error instead.
     pub(crate) fn park(
         &mut self,
         context: &Context<'_>,
@@ -269,8 +270,8 @@ impl Coordinator {
         Stamp { coordinator_epoch: self.epoch, sequence }
     }
 
-    /// Sends a message to a slot. Drops a message to a slot that has not reported: the slot gets
-    /// what it needs after its report.
+    /// Sends a message to a slot that has reported. For any other slot the message is dropped: when
+    /// that slot reports, it gets all that it needs.
     pub(crate) fn send(&self, slot: Slot, visible_at: u64, body: ToSlotBody, out: &mut Output) {
         if let Some(session) = self.sessions.get(&slot) {
             out.send(slot, *session, visible_at, body);

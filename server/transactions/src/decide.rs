@@ -1,11 +1,14 @@
-//! The end of a transaction. The order of its steps keeps it atomic whatever crashes:
+//! The end of a transaction. Its steps are in an order that keeps the transaction atomic even if
+//! the server or the machine crashes between them:
 //!
-//! 1. Everything on which a commit depends is synced to stable storage: the records of the
-//!    transaction, and the markers of the previous commit (`Phase::Syncing`). If the epoch does not
-//!    increase with each transaction (before KIP-890), also the markers of a previous abort.
-//! 2. Prepare is written. When it is durable, the client is answered and the markers are sent
-//!    (`Phase::Marking`).
-//! 3. When the partitions have all markers, Complete is written. Nothing waits for it.
+//! 1. Everything on which the decision depends is synced to stable storage (`Phase::Syncing`). For
+//!    a commit, these are the transaction's own records. The markers of the previous transaction
+//!    are synced, too, if it was committed, or if the epoch does not increase with each transaction
+//!    (before KIP-890).
+//! 2. The Prepare record is written. When it is durable, the client is answered and the markers are
+//!    sent (`Phase::Marking`).
+//! 3. When all partitions have their markers, the Complete record is written. The client's answer
+//!    does not wait for it.
 
 use crate::context::{Context, Slot};
 use crate::coordinator::Coordinator;
@@ -22,10 +25,11 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::OFFSETS_TOPIC;
 
 impl Coordinator {
-    /// Decides a transaction, which may be empty. Returns the producer id and epoch after it.
+    /// Decides to commit or abort a transaction, which may be empty. Returns the producer id and
+    /// epoch that the client uses next.
     ///
     /// # Errors
-    /// `Begun` if the decision follows later. A wait if it cannot begin yet.
+    /// `Begun` if the decision has to wait for syncs. `Wait` if it cannot begin yet.
     pub(crate) fn decide(
         &mut self,
         context: &mut Context<'_>,
@@ -46,7 +50,8 @@ impl Coordinator {
         {
             remaining.insert_all(written);
         }
-        // Offsets are durable before they are answered, and a deleted topic needs no sync.
+        // Offsets need no sync: the client's commit was answered only when they were durable. A
+        // deleted topic needs none, either.
         remaining.retain(|topic, partition| {
             topic != OFFSETS_TOPIC && context.topics.slot(topic, partition).is_some()
         });
@@ -124,7 +129,7 @@ impl Coordinator {
         };
     }
 
-    /// Writes a decision whose syncs are done, and answers it.
+    /// Writes a decision whose syncs are done, and answers the EndTxn that asked for it.
     fn finish(
         &mut self,
         context: &mut Context<'_>,
@@ -232,8 +237,8 @@ impl Coordinator {
         }
     }
 
-    /// Continues with the next transaction, which has no record: partitions joined it before a
-    /// crash, and the crash lost its record and the Complete record of the previous transaction.
+    /// Continues with the next transaction. It has no record: partitions joined it before a crash,
+    /// and the crash lost both its record and the Complete record of the previous transaction.
     fn continue_next(
         &mut self,
         context: &Context<'_>,
@@ -250,14 +255,15 @@ impl Coordinator {
         }
     }
 
-    /// Whether the record of the next transaction must wait, because partitions that lost the
-    /// marker of the last commit may need its outcome.
+    /// Whether the record of the next transaction must wait. That record erases the outcome of the
+    /// last commit, and partitions that lost the marker of the commit may still need the outcome.
     pub(crate) fn keeps_outcome(&self, entry: &Entry) -> bool {
         entry.durable.state == State::CompleteCommit
             && (!self.has_all_reports || entry.has_unsynced())
     }
 
-    /// Syncs the markers of the last commit for an operation. Returns how the operation must wait.
+    /// Syncs the markers of the last commit, as an operation requires. Returns how the operation
+    /// must wait.
     pub(crate) fn wait_until_settled(
         &mut self,
         context: &Context<'_>,
@@ -316,8 +322,8 @@ impl Coordinator {
         }
     }
 
-    /// Sends the messages under way for an id again, to one slot or to all. Drops messages for
-    /// partitions that no longer exist.
+    /// Sends the messages of an id's phase, for the first time or again, to one slot or to all.
+    /// Drops messages for partitions that no longer exist.
     pub(crate) fn resend(
         &mut self,
         context: &Context<'_>,
@@ -329,7 +335,7 @@ impl Coordinator {
         let Some(entry) = self.ids.get_mut(id) else { return };
         let (visible_at, producer) = (entry.written_at, entry.producer());
         let durable = entry.durable.clone();
-        // Without the deleted partitions, the id may be idle by now.
+        // An idle id has no messages.
         let Some(active) = entry.active.as_mut() else { return };
         active.sent_at = context.now;
         match &active.phase {

@@ -23,7 +23,7 @@ use muster_codec::{AnswerBudget, ErrorCode, Str, Wall};
 /// The error of a list or an id that exceeds the answer's budget.
 const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
 
-/// States of Kafka in which no id here ever is.
+/// States that Kafka knows, but that no transactional id of this coordinator ever has.
 const NEVER: [&str; 2] = ["Dead", "PrepareEpochFence"];
 
 impl Coordinator {

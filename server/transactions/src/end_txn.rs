@@ -23,7 +23,7 @@ const EPOCH_PER_TRANSACTION_FROM: i16 = 5;
 /// The work that a valid EndTxn requires.
 enum Valid {
     Decide,
-    /// Nothing: it repeats a request, and the transaction was decided before.
+    /// No work: the request repeats an earlier one, by which the transaction was decided.
     Decided,
 }
 
@@ -76,8 +76,9 @@ impl Coordinator {
         }
     }
 
-    /// Whether the transaction's record may be lost, so that a report has to restore it. In version
-    /// 2 no answer waits for the record.
+    /// Whether a crash may have lost the transaction's record. If so, the commit waits for the
+    /// reports of the slots, which restore it. (In transaction version 2, clients are answered
+    /// before the record is durable.)
     fn may_lack_record(&self, entry: &Entry, end: &End) -> bool {
         let has_none = !entry.is_pending()
             && entry.durable.state != State::Ongoing

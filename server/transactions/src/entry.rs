@@ -25,12 +25,13 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Active {
     pub(crate) phase: Phase,
-    /// Partitions whose marker of the last decision may not be on stable storage, if that matters
-    /// ([`Durable::keeps_markers_of`]). The record of the next transaction erases the outcome, so
-    /// these partitions are synced before it is written.
+    /// Partitions whose marker of the last decision must be on stable storage
+    /// ([`Durable::keeps_markers_of`]), but may not be yet. The record of the next transaction
+    /// erases the outcome of the last one, so these partitions are synced before that record is
+    /// written.
     pub(crate) unsynced: PartitionSet,
-    /// Partitions that have joined the next transaction, while its record would erase the last
-    /// outcome too early.
+    /// Partitions that have joined the next transaction, which has no record yet: the record would
+    /// erase the last outcome while partitions may still need it.
     pub(crate) joined: PartitionSet,
     /// When the first of these partitions joined.
     pub(crate) joined_at: Wall,
@@ -46,8 +47,8 @@ pub(crate) enum Phase {
     Syncing(Syncing),
     /// The decision is written, and markers are under way.
     Marking { sequence: u64, remaining: PartitionSet },
-    /// The markers of the last commit are being synced; then the id is idle. Operations wait for
-    /// the syncs only if their record would erase the outcome.
+    /// The markers of the last commit are being synced. After that the id is idle. An operation
+    /// waits for these syncs only if its record would erase the outcome of the commit.
     Settling { sequence: u64 },
 }
 
@@ -64,7 +65,8 @@ pub(crate) struct Syncing {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decision {
     pub(crate) outcome: TransactionOutcome,
-    /// The version of the client's transaction, or the server's if the server ends it.
+    /// The transaction version of the client that ends the transaction, or of the server if the
+    /// server ends it.
     pub(crate) client_version: i16,
     /// The producer id of the next transaction, if the epochs are used up.
     pub(crate) next_producer_id: Option<i64>,
@@ -113,9 +115,9 @@ impl Entry {
         self.active.as_ref().map(|active| &active.joined).filter(|joined| !joined.is_empty())
     }
 
-    /// The state after the record of the transaction that partitions have joined. Clients see this
-    /// state before the record is written: it is as durable as the partitions' data, and they
-    /// report it after a crash.
+    /// The state that the id will have when the record of its next transaction is written. Clients
+    /// see this state earlier. Nothing is lost by that: the joined partitions have the
+    /// transaction's data, and after a crash their slots report the transaction.
     pub(crate) fn next(&self) -> Option<Durable> {
         let active = self.active.as_ref()?;
         let may_begin = self.durable.state.prepared().is_none();
@@ -127,8 +129,8 @@ impl Entry {
         self.active.as_ref().is_some_and(|active| !active.unsynced.is_empty())
     }
 
-    /// Whether sweeps over open transactions must visit the id, and opening a snapshot must load
-    /// it.
+    /// Whether the id needs attention: then sweeps over open transactions visit it, and it is
+    /// loaded as soon as a snapshot is opened.
     pub(crate) fn is_open(&self) -> bool {
         !self.durable.is_at_rest() || self.active.is_some()
     }

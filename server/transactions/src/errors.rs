@@ -19,12 +19,14 @@ const TXN_OFFSET_COMMIT_ABORTABLE_FROM: i16 = 4;
 /// From this version on, TxnOffsetCommit may answer COORDINATOR_LOAD_IN_PROGRESS.
 const TXN_OFFSET_COMMIT_LOADS_FROM: i16 = 2;
 
-/// The question before the first batch of a Produce with this version.
+/// The question to the coordinator that must be answered before a Produce of this version appends a
+/// producer's first batch.
 pub fn produce_question(version: i16) -> QuestionKind {
     if version >= PRODUCE_ADDS_FROM { QuestionKind::Add } else { QuestionKind::Verify }
 }
 
-/// The question before the offsets of a TxnOffsetCommit with this version.
+/// The question to the coordinator that must be answered before a TxnOffsetCommit of this version
+/// writes its offsets.
 pub fn txn_offset_commit_question(version: i16) -> QuestionKind {
     if version >= TXN_OFFSET_COMMIT_ADDS_FROM { QuestionKind::Add } else { QuestionKind::Verify }
 }

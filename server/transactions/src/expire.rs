@@ -17,7 +17,7 @@ impl Coordinator {
         self.next_timer().map(|(at, _)| at)
     }
 
-    /// Like [`Self::next_deadline`], with the reason. The call may find that nothing is to do yet.
+    /// The time and the reason of the next call of [`Self::expire`], which may find nothing to do.
     pub fn next_timer(&self) -> Option<(i64, Reason)> {
         let timers = &self.timers;
         let times = [
@@ -49,8 +49,8 @@ impl Coordinator {
         output
     }
 
-    /// Carries out waiting operations. Ends with the first that writes, because the next one may
-    /// depend on the replay of its records.
+    /// Carries out the operations that have waited. Stops after the first one that writes records:
+    /// they must be replayed before the next operation, which may depend on them.
     fn work(&mut self, context: &mut Context<'_>, out: &mut Output) {
         while out.records.is_empty() {
             let Some(operation) = self.waits.pop_ready() else { return };
@@ -89,7 +89,8 @@ impl Coordinator {
         }
     }
 
-    /// Aborts transactions that have timed out or have lost writes, and settles idle ids.
+    /// Aborts transactions that have timed out or have lost writes. Syncs the unsynced markers of
+    /// ids that are idle.
     fn abort_timed_out(&mut self, context: &mut Context<'_>, out: &mut Output) {
         let after = self.timers.timeouts_after.take();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -113,7 +114,7 @@ impl Coordinator {
             return;
         }
         if matches!(entry.phase(), Phase::Idle) {
-            // This writes a record only if the log refused it before.
+            // Usually this writes nothing. The record is missing only if the log has refused it.
             self.record_joined(id, out);
         }
         let Some(active) = entry.active.as_ref().filter(|it| !it.unsynced.is_empty()) else {

@@ -79,7 +79,8 @@ impl Ids {
         }
     }
 
-    /// Loads the unloaded ids whose current or previous producer id is wanted.
+    /// Loads those unloaded ids for which `is_wanted` accepts the current or the previous producer
+    /// id.
     pub(crate) fn load_producers(&mut self, is_wanted: impl Fn(i64) -> bool) {
         let ids: Vec<Text> = self.unloaded.of_producers(is_wanted).map(Text::from).collect();
         ids.iter().for_each(|id| self.load(id));

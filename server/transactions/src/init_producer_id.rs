@@ -1,10 +1,11 @@
 //! InitProducerId: a producer starts to use a transactional id, which ends the open transaction of
 //! the previous producer (`TransactionCoordinator.handleInitProducerId`).
 //!
-//! - Before v4, the error is INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
-//! - If a transaction is open, Kafka aborts it, answers CONCURRENT_TRANSACTIONS, and the client
+//! - Before v4, a fenced producer gets INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+//! - If a transaction is open, Kafka aborts it and answers CONCURRENT_TRANSACTIONS, so the client
 //!   retries. Here the answer waits for the end of the abort.
-//! - A retry of the bump to the last epoch is answered. Kafka fails with UNKNOWN_SERVER_ERROR.
+//! - If a request increased the epoch to the last possible value, and the client retries it, the
+//!   retry gets the same answer. Kafka fails with UNKNOWN_SERVER_ERROR.
 
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
@@ -154,8 +155,8 @@ impl Coordinator {
     }
 }
 
-/// Checks the producer id and epoch that a client sends: its current one, or the previous one if
-/// its epochs are used up.
+/// Checks the producer id that a client sends. It must be the current producer id of the
+/// transactional id, or the previous one with its last epoch.
 fn check_given(entry: &Entry, given: Option<Producer>) -> Result<(), ErrorCode> {
     let Some(given) = given else { return Ok(()) };
     let durable = &entry.durable;

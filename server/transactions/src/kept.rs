@@ -1,6 +1,7 @@
 //! Commits that are kept because partitions may lack their markers (`markers.rs`). The record of
-//! the next transaction erases the last outcome, so it names these commits. A partition that is
-//! served again reports their transactions as open, and gets the markers.
+//! the next transaction erases the last outcome, so that record also lists the kept commits. When
+//! an offline partition is served again, its slot reports the transactions that are still open
+//! there. The kept commits among them then get their markers.
 
 use crate::coordinator::Coordinator;
 use crate::entry::Entry;
@@ -14,14 +15,15 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::KeptCommit;
 
 impl Coordinator {
-    /// Whether a reported transaction could be either the last or the next one, because both have
-    /// the same epoch.
+    /// Whether the last transaction and the next one have the same epoch while a partition may lack
+    /// the marker of the last one. Then a report of that partition could mean either of them.
     pub(crate) fn is_ambiguous(&self, id: &str, entry: &Entry) -> bool {
         let markers = self.markers(id, &entry.durable, entry.written_at);
         !entry.durable.has_epochs() && markers == Markers::LastMayLack
     }
 
-    /// Whether partitions may still need outcomes of an id that is no longer used.
+    /// Whether partitions may still need the outcome of a transaction of this id, which has
+    /// expired.
     pub(crate) fn may_need_outcomes(&self, seen: &Seen<'_>) -> bool {
         match self.markers(seen.id, &seen.durable, seen.written_at()) {
             Markers::AllWritten => false,
@@ -56,7 +58,8 @@ impl Coordinator {
 }
 
 impl Durable {
-    /// The marker of the transaction that is decided, or that ended last.
+    /// The marker of the transaction that has been decided and is ending, else of the one that
+    /// ended last.
     pub(crate) fn last_marker(&self) -> KeptCommit {
         let is_rotated = self.has_epochs() && self.epoch == 0;
         let (producer_id, producer_epoch) = if is_rotated {
@@ -67,7 +70,8 @@ impl Durable {
         KeptCommit { producer_id, producer_epoch, transaction_version: self.client_version }
     }
 
-    /// The fate of a transaction that is open in a partition, if it is a kept commit.
+    /// The fate of a producer's transaction that a partition reports as open, if that transaction
+    /// is one of the kept commits.
     pub(crate) fn kept_fate(&self, producer: Producer) -> Option<Known> {
         let kept = self.kept().iter().find(|it| ends(it, producer))?;
         Some(decided(kept, TransactionOutcome::Commit))

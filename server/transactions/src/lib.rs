@@ -23,8 +23,8 @@
 //! loses the record, the reports of slots restore it ([`message::Report`]).
 //!
 //! **Waiting**: a request that Kafka answers with CONCURRENT_TRANSACTIONS waits for the end of the
-//! transaction, for at most `add.partitions.to.txn.retry.backoff.max.ms`, or
-//! [`limits::TRANSACTION_WAIT_MS`] if its epoch identifies the transaction.
+//! id's transaction, for at most `add.partitions.to.txn.retry.backoff.max.ms`, or
+//! [`limits::TRANSACTION_WAIT_MS`] if the request's epoch identifies its own transaction.
 //!
 //! **Memory**: the ids at rest of an opened snapshot stay bytes of its file until one is needed
 //! ([`snapshot`]).

@@ -1,4 +1,4 @@
-//! A slot's messages with one coordinator: which messages it accepts, and when it reports.
+//! A slot's messages with one coordinator: which messages the slot accepts, and when it reports.
 
 use crate::context::Slot;
 use crate::message::{OpenIn, Report, Reported, ToSlot, ToSlotBody};
@@ -68,8 +68,9 @@ impl Link {
         self.reported.is_some()
     }
 
-    /// The reported transactions that an answer is about. The coordinator does not know the
-    /// transactions that the answer leaves out. None if the answer belongs to an earlier report.
+    /// Takes the transactions that the newest report named, if `reported` answers this report; None
+    /// if it answers an earlier one. Those that the answer leaves out are unknown to the
+    /// coordinator.
     pub fn answered(&mut self, reported: &Reported) -> Option<Arc<[OpenIn]>> {
         if reported.number != self.number {
             return None;

@@ -1,10 +1,10 @@
-//! Which transactional ids have ended transactions without a marker in some partition. Only an
-//! offline partition can lack the marker.
+//! Notes which transactional ids have ended a transaction while some partition may lack its marker.
+//! Only an offline partition can lack a marker.
 //!
 //! A partition goes offline only when its shard is loaded. From then on, every transaction that
-//! includes the partition is aborted, because the partition cannot be synced. So for each id only
-//! the last commit before the load may lack a marker. There is one exception: a commit that was
-//! synced before the load, and whose marker arrives after the load.
+//! includes the partition is aborted, because the partition cannot be synced. So of each id's
+//! commits only the last one before the load may lack a marker. There is one exception: the syncs
+//! of a commit were done before the load, but its marker arrives after the load.
 
 use crate::context::Slot;
 use crate::exceptions::Exceptions;
@@ -19,14 +19,16 @@ pub(crate) enum Markers {
     AllWritten,
     /// A partition may lack the marker of a commit before the last transaction.
     EarlierMayLack,
-    /// A partition may lack the marker of the last transaction, and of earlier commits.
+    /// A partition may lack the marker of the last transaction. Markers of earlier commits may be
+    /// missing, too.
     LastMayLack,
 }
 
 impl Markers {
-    /// The value after a record of the id.
+    /// The new value when a record has changed the id's state to `after`.
     fn recorded(self, after: &Durable) -> Self {
-        // A slot may report a missing marker before Complete is written.
+        // A slot may report a missing marker before the Complete record is written. So this record
+        // does not change such a value.
         if self == Self::LastMayLack && after.state.completed().is_some() {
             Self::LastMayLack
         } else if after.kept().is_empty() {
@@ -37,7 +39,7 @@ impl Markers {
     }
 }
 
-/// Which ids may lack markers, since the coordinator was loaded.
+/// The ids that may lack markers, by what was learned since the coordinator was loaded.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenMarkers {
     /// The slots that have offline partitions.
@@ -65,9 +67,9 @@ impl WrittenMarkers {
         self.exceptions.set(id, Markers::LastMayLack);
     }
 
-    /// Notes that a partition that is served again gets the marker of a commit. The marker may not
-    /// be on stable storage when the next transaction ends, so the commit is kept until the next
-    /// load.
+    /// Notes that a partition lacked the marker of a commit and gets it now that it is served
+    /// again. This marker may not be on stable storage when the next transaction ends. So the
+    /// commit is kept until the next load.
     pub(crate) fn was_missing(&mut self, id: &str) {
         let known = self.exceptions.get(id);
         self.exceptions.set(id, known.max(Markers::EarlierMayLack));

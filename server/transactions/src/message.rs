@@ -1,6 +1,6 @@
 //! The messages between a coordinator and slots, for their partitions and groups.
 //!
-//! The transport may lose or reorder messages. A message to a slot names the *session* of the slot,
+//! The messages may be lost or reordered. A message to a slot names the *session* of the slot,
 //! which increases whenever the slot is loaded. The slot drops messages with another session, and
 //! reports again. A message to a coordinator names the *epoch* of the coordinator, which increases
 //! whenever the coordinator is loaded. A [`Stamp`] orders the messages of a coordinator.
@@ -28,9 +28,9 @@ pub struct ToSlot {
     pub slot: Slot,
     /// The slot's session according to its last report; 0 if it has not reported.
     pub session: u64,
-    /// The position that must be durable before the message is sent; 0 if it need not wait. If the
-    /// slot and the coordinator have the same log, the message may instead be applied in the block
-    /// of this position.
+    /// The position that must be durable before the message is sent; 0 if the message need not
+    /// wait. If the slot and the coordinator share a log, the slot may apply the message earlier:
+    /// the slot's records are then in the block of this position.
     pub visible_at: u64,
     pub body: ToSlotBody,
 }
@@ -74,7 +74,8 @@ pub struct Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     pub stamp: Stamp,
-    /// The producer of the control batch. In version 2 its epoch is one more than the data's.
+    /// The producer that the control batch names. In transaction version 2, its epoch is one more
+    /// than that of the transaction's data.
     pub producer: Producer,
     pub outcome: TransactionOutcome,
     /// 2 if the marker's epoch must be higher than the data's (KIP-1228); 0 if it is the same.
@@ -117,11 +118,11 @@ pub struct Report {
     /// The highest epoch of the coordinator that the slot has seen; -1 if it has seen none since it
     /// was loaded.
     pub coordinator_epoch: i32,
-    /// The slot's number for the report, repeated in the answer.
+    /// The number that the slot gives the report. The answer repeats it.
     pub number: u64,
-    /// Whether acknowledged writes may be missing because the machine lost its memory. Then no
-    /// transaction that was open may be committed, until
-    /// [`crate::Coordinator::lost_writes_settled_at`].
+    /// Whether acknowledged writes may be missing because the machine lost its memory. If so, the
+    /// transactions that were open at that time must not be committed. Slots report this until
+    /// [`crate::Coordinator::lost_writes_settled_at`] is durable.
     pub may_have_lost_writes: bool,
     /// False if a partition is offline. Its open transactions are not in the report.
     pub is_whole: bool,
@@ -137,8 +138,8 @@ pub struct OpenIn {
     pub partition: i32,
 }
 
-/// The transactions of a report that the coordinator knows, by producer. It does not know the other
-/// reported transactions. The slot aborts a transaction that no coordinator knows.
+/// The answer to a report: the reported transactions that the coordinator knows, by producer. If no
+/// coordinator knows a transaction, the slot aborts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     pub stamp: Stamp,
@@ -155,12 +156,12 @@ pub enum Known {
     Decided { producer: Producer, outcome: TransactionOutcome, version: i8 },
 }
 
-/// Asks whether a producer may append to partitions. It precedes the first batch of a transaction
-/// in each partition.
+/// Asks whether a producer may append to partitions. The slot asks before it appends the first
+/// batch of a transaction to a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub slot: Slot,
-    /// The slot's number for the question, repeated in the answer.
+    /// The number that the slot gives the question. The answer repeats it.
     pub number: u64,
     pub transactional_id: Text,
     pub producer: Producer,
@@ -177,8 +178,9 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// Whether the question is sent. `verifies` is `transaction.partition.verification.enable`. A
-    /// batch without a question has the default stamp.
+    /// Whether the slot asks at all. `verifies` is `transaction.partition.verification.enable`. A
+    /// batch that is appended without a question counts as admitted by a verdict with the default
+    /// stamp.
     pub fn is_asked(self, verifies: bool) -> bool {
         verifies || self == Self::Add
     }
@@ -192,7 +194,7 @@ pub struct Verdict {
     pub producer: Producer,
     /// NONE if the producer may append to the partitions that are not in `refused`.
     pub error: ErrorCode,
-    /// Partitions that are not part of the transaction: TRANSACTION_ABORTABLE.
+    /// Partitions that are not part of the transaction: they get TRANSACTION_ABORTABLE.
     pub refused: PartitionSet,
 }
 

@@ -13,8 +13,8 @@ pub(crate) struct Operation {
     pub(crate) id: Text,
     pub(crate) action: Action,
     pub(crate) reply: Reply,
-    /// The deadline for the answer of a parked operation, and its number in the queue; None if it
-    /// was never parked.
+    /// None if the operation was never parked. Otherwise the deadline for its answer, and its
+    /// number in the queue.
     pub(crate) waited: Option<(i64, u64)>,
 }
 

@@ -23,8 +23,8 @@ pub struct Answer {
 }
 
 /// The output of a call. The caller appends and replays the records, and then sends answers and
-/// messages. Each record is the whole state of an id, so the log may take them one by one, in
-/// order.
+/// messages. The records need not be written together, only in order: each is the whole state of an
+/// id.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Output {

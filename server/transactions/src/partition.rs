@@ -3,8 +3,8 @@
 //! `TransactionIndex`). The sequence numbers of batches are checked elsewhere.
 //!
 //! The rules hold even if messages from the coordinator are lost, repeated or reordered. A verdict
-//! counts only for the open question. A verdict or marker that is older than the newest one for the
-//! same producer does not count.
+//! (the coordinator's answer to a question) counts only while its question is unanswered. A verdict
+//! or marker does not count if a newer one for the same producer has arrived.
 
 mod saved;
 
@@ -23,8 +23,8 @@ pub struct PartitionTransactions {
     producers: BTreeMap<i64, State>,
     /// The first offset of each open transaction, with its producer id.
     open: BTreeSet<(i64, i64)>,
-    /// The offsets of the first record and of the marker of each ended transaction, while the
-    /// marker is at or above the high watermark.
+    /// Ended transactions that readers cannot rely on yet: the marker is at or above the high
+    /// watermark. Each has the offset of its first record and that of its marker.
     ended: BTreeSet<(i64, i64)>,
     /// Aborted transactions, in the order of their markers.
     aborted: Vec<Aborted>,
@@ -63,8 +63,9 @@ impl State {
         }
     }
 
-    /// Whether a marker is for a later transaction than the open one. The open one then lacks its
-    /// own marker, perhaps of a commit, until the coordinator answers the report.
+    /// Whether a marker ends a later transaction than the open one. If so, the open transaction
+    /// lacks its own marker, which may be a commit. The slot has reported the open transaction, and
+    /// the coordinator's answer will bring that marker.
     fn has_earlier_open(&self, end: &End) -> bool {
         let bump = i32::from(i16::from(end.version) == EPOCH_PER_TRANSACTION);
         self.open.is_some_and(|open| open.since.is_none())
@@ -75,8 +76,8 @@ impl State {
 #[derive(Debug, Clone, Copy)]
 struct Open {
     first_offset: i64,
-    /// The stamp of the verdict that opened the transaction. None after a load, until the
-    /// coordinator has answered the report.
+    /// The stamp of the verdict that opened the transaction. None if a load found the transaction
+    /// open, until the coordinator has answered the slot's report.
     since: Option<Stamp>,
 }
 
@@ -127,16 +128,18 @@ pub enum Append {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marking {
     Write,
-    /// The marker was written before, or comes late. It is answered as if it was written now.
+    /// The marker was written before, or comes too late. The partition does not write it, but
+    /// answers as if it had.
     Stale,
     Refuse(ErrorCode),
 }
 
 impl PartitionTransactions {
-    /// Whether a transactional batch may be appended. INVALID_PRODUCER_EPOCH if its producer is
-    /// fenced; CONCURRENT_TRANSACTIONS while it is not known whether a transaction from before a
-    /// load has ended. Other batches are not checked here: the caller refuses them with
-    /// INVALID_TXN_STATE while [`Self::is_open`].
+    /// Whether a transactional batch may be appended. Refuses it with INVALID_PRODUCER_EPOCH if its
+    /// producer is fenced, and with CONCURRENT_TRANSACTIONS if the producer's open transaction
+    /// began before the last load and the coordinator has not said yet whether it has ended. Other
+    /// batches are not checked here: while [`Self::is_open`], the caller refuses them with
+    /// INVALID_TXN_STATE.
     pub fn may_append(&self, producer: Producer) -> Append {
         let Some(state) = self.producers.get(&producer.id) else { return Append::Ask };
         if let Err(error) = state.check(producer) {
@@ -158,8 +161,8 @@ impl PartitionTransactions {
         self.producers.get(&producer_id).is_some_and(|state| state.open.is_some())
     }
 
-    /// Notes a question to the coordinator, whether the producer may append. It replaces an earlier
-    /// question.
+    /// Notes that the coordinator is asked whether the producer may append. The question replaces
+    /// an earlier one.
     pub fn ask(&mut self, producer: Producer, number: u64) {
         let state = self.producers.entry(producer.id).or_default();
         state.question = Some((number, producer.epoch));
@@ -187,9 +190,11 @@ impl PartitionTransactions {
     /// it.
     ///
     /// # Errors
-    /// The errors of [`Self::may_append`]. INVALID_TXN_STATE if the transaction has ended
-    /// meanwhile. NETWORK_EXCEPTION, as in Kafka, if a later question replaced this one.
-    /// CONCURRENT_TRANSACTIONS while the transaction of an earlier epoch is open.
+    /// - The errors of [`Self::may_append`].
+    /// - INVALID_TXN_STATE if the transaction has ended meanwhile, if the question was dropped, or
+    ///   if a question with another epoch replaced it.
+    /// - NETWORK_EXCEPTION, as in Kafka, if a later question with the same epoch replaced this one.
+    /// - CONCURRENT_TRANSACTIONS while a transaction with an earlier epoch is open.
     pub fn admit(
         &mut self,
         producer: Producer,
@@ -216,8 +221,8 @@ impl PartitionTransactions {
         Ok(())
     }
 
-    /// Notes a transactional batch at `first_offset`. `since` is the stamp of its verdict, or None
-    /// if a load found the batch.
+    /// Notes a transactional batch at `first_offset`. `since` is the stamp of the
+    /// coordinator's answer that allowed the batch, or None if the batch was found at a load.
     pub fn appended(&mut self, producer: Producer, first_offset: i64, since: Option<Stamp>) {
         let state = self.producers.entry(producer.id).or_default();
         state.epoch = producer.epoch;
@@ -237,8 +242,8 @@ impl PartitionTransactions {
         };
         let is_late = match i16::from(version) == EPOCH_PER_TRANSACTION {
             false => producer.epoch < state.epoch,
-            // If the epochs are equal, the marker is repeated, unless the next transaction is open
-            // already.
+            // A marker with the epoch of the producer's last batch or marker repeats the last
+            // marker. But it is late if the next transaction is open already.
             _ => {
                 let is_next_open = state.open.is_some() && state.epoch < i16::MAX;
                 producer.epoch < state.epoch || (producer.epoch == state.epoch && is_next_open)
@@ -259,7 +264,7 @@ impl PartitionTransactions {
         }
     }
 
-    /// Notes a marker that was written at `offset`, or that a load found there.
+    /// Notes a marker at `offset`. It was written just now, or a load has found it in the log.
     pub fn marked(&mut self, end: &End, offset: i64, stamp: Option<Stamp>) {
         let End { producer, outcome, version, coordinator_epoch } = *end;
         let state = self.producers.entry(producer.id).or_default();
@@ -281,7 +286,8 @@ impl PartitionTransactions {
         }
     }
 
-    /// The last stable offset: below it, the outcome of each transaction is known and readable.
+    /// The last stable offset. Each transaction with records below it has ended, and its marker can
+    /// be read.
     pub fn last_stable_offset(&self, high_watermark: i64, log_start: i64) -> i64 {
         let open = self.open.first().map(|(first, _)| *first);
         let ended = self.ended.iter().find(|(_, marker)| *marker >= high_watermark);
@@ -342,9 +348,9 @@ impl PartitionTransactions {
             .filter_map(|(id, state)| state.open.map(|_| Producer { id: *id, epoch: state.epoch }))
     }
 
-    /// Whether the coordinator has not answered the report of an open transaction of this producer.
-    /// Until then, no sync for the producer is answered, because the marker of an earlier commit
-    /// may be missing.
+    /// Whether this producer has an open transaction that was reported, but not answered by the
+    /// coordinator yet. Until the coordinator answers, the slot answers no sync for the producer,
+    /// because the marker of an earlier commit may be missing.
     pub fn is_unanswered(&self, producer_id: i64) -> bool {
         let state = self.producers.get(&producer_id);
         state.and_then(|state| state.open).is_some_and(|open| open.since.is_none())

@@ -66,7 +66,7 @@ impl Coordinator {
         self.waits.transaction_ended(id);
     }
 
-    /// Removes an id that is gone from the indexes and counts.
+    /// Updates the indexes and counts after an id was removed.
     fn forget(&mut self, entry: &Entry) {
         self.open_bytes -= open_bytes(&entry.durable);
         if let Some(sequence) = entry.phase().sequence() {
@@ -74,7 +74,7 @@ impl Coordinator {
         }
     }
 
-    /// Notes whether an id is idle.
+    /// Frees the volatile state of an id if it is idle, and updates the index of open ids.
     pub(crate) fn note_open(&mut self, id: &str) {
         let Some(entry) = self.ids.get_mut(id) else { return };
         entry.settle();
@@ -128,8 +128,8 @@ impl Coordinator {
         output
     }
 
-    /// Starts to send markers to these partitions. They are sent when their slots report, or at the
-    /// next [`crate::Reason::Resend`].
+    /// Notes that these partitions need markers, but does not send them yet. A slot gets its
+    /// markers when it reports, or at the next [`crate::Reason::Resend`].
     fn mark(&mut self, id: &str, remaining: PartitionSet) {
         let Stamp { sequence, .. } = self.stamp();
         let Some(entry) = self.ids.get_mut(id) else { return };

@@ -1,8 +1,10 @@
-//! The reports of slots after a load of the slot or the coordinator: what a crash has left open.
+//! Reports: after a slot or the coordinator was loaded, the slot names the transactions that are
+//! open in its partitions.
 //!
-//! A crash may lose the Ongoing record of a transaction, because a partition appends before the
-//! record is durable. It may also lose the marker of a decided transaction, because nothing waits
-//! for its sync. Only the slots know. Until all slots have reported, no transaction is decided.
+//! Two things that a crash may lose are known only to the slots. A transaction may have lost its
+//! Ongoing record, because a partition appends before the record is durable. A decided transaction
+//! may have lost a marker, because Complete does not wait until the marker is synced. Until all
+//! slots have reported, no transaction is decided.
 
 use crate::context::{Context, Slot};
 use crate::coordinator::Coordinator;
@@ -44,10 +46,10 @@ impl Coordinator {
         }
     }
 
-    /// Handles a report. The first report of a slot counts only if this coordinator requested it,
-    /// because an earlier report lacks transactions that began since. Later reports must be of the
-    /// same session or a later one. A repeated report is answered again, because the answer may be
-    /// lost.
+    /// Handles a report. The first report of a slot counts only if it answers a request of this
+    /// coordinator: an older one lacks the transactions that began after it was made. A later
+    /// report counts if the slot's session is the same or a later one. A repeated report is
+    /// answered again, because the first answer may be lost.
     pub(crate) fn report(&mut self, context: &mut Context<'_>, report: &Report, out: &mut Output) {
         let is_fresh = match self.sessions.get(&report.slot) {
             Some(known) => *known <= report.session,
@@ -64,7 +66,8 @@ impl Coordinator {
         let reported = Reported { stamp: self.stamp(), number: report.number, known };
         self.send(report.slot, self.written_at, ToSlotBody::Reported(reported), out);
         if is_new {
-            // A transaction whose record is lost is known only if all of its partitions report.
+            // If a transaction's record is lost, only the reports of its partitions show the whole
+            // transaction. A partition that does not report may have been one of them.
             let lacks_some = !self.has_all_reports && !report.is_whole;
             self.may_have_lost_writes |= report.may_have_lost_writes || lacks_some;
             self.send_again_to(context, report.slot, out);
@@ -74,9 +77,9 @@ impl Coordinator {
         }
     }
 
-    /// The fates of reported transactions. This visits all ids, because reports are rare, so that
-    /// no index by producer id is needed. An id at rest has only its current and its previous
-    /// producer id.
+    /// The fates of reported transactions. There is no index by producer id: reports are rare, so
+    /// this visits all ids instead. For an unloaded id it compares the current and the previous
+    /// producer id, as an id at rest has no others.
     fn look_up(
         &mut self,
         context: &Context<'_>,
@@ -108,7 +111,8 @@ impl Coordinator {
         known
     }
 
-    /// Writes again that these partitions are part of the transaction.
+    /// Adds partitions that slots have reported to the transactions of their ids. Writes a record
+    /// for that, unless the record must wait.
     fn join(&mut self, context: &Context<'_>, joined: &[(Text, PartitionSet)], out: &mut Output) {
         for (id, added) in joined {
             let Some(entry) = self.ids.get(id) else { continue };
@@ -122,8 +126,9 @@ impl Coordinator {
         }
     }
 
-    /// Notes that a partition gets a marker again, which must be synced before the next decision.
-    /// Not needed while markers are under way: this marker's acknowledgement is awaited, too.
+    /// Notes that a partition gets a marker again, and that this marker must be synced before the
+    /// next decision. While the id's markers are being written, nothing needs to be noted: the id
+    /// awaits the acknowledgement of this marker, too.
     fn note_unsynced(&mut self, id: &Text, topic: &str, partition: i32) {
         let Some(entry) = self.ids.get_mut(id) else { return };
         if entry.durable.state.completed().is_some() {
@@ -145,7 +150,8 @@ impl Coordinator {
 #[derive(Default)]
 struct Found {
     known: Vec<(Producer, Known)>,
-    /// For each id, partitions that have joined its transaction and that its record does not name.
+    /// For each id, partitions that have joined its transaction, but that are missing from its
+    /// record.
     joined: Vec<(Text, PartitionSet)>,
     /// Partitions whose marker must be synced before the next decision: id, topic, partition.
     unsynced: Vec<(Text, Text, i32)>,
@@ -176,7 +182,8 @@ impl Found {
             };
             self.known.push((open.producer, known));
         }
-        // In the states Prepare*, the partitions are those of the previous transaction.
+        // In the states Prepare*, `partitions` are those of the transaction that is ending, and the
+        // reported ones have joined the next.
         let own = durable.partitions().filter(|_| durable.state.prepared().is_none());
         if !added.is_empty() && !own.is_some_and(|own| own.contains_all(&added)) {
             self.joined.push((id.clone(), added));
@@ -201,7 +208,8 @@ fn must_be_synced(durable: &Durable, known: Known) -> bool {
     matches!(known, Known::Decided { outcome, .. } if durable.keeps_markers_of(outcome))
 }
 
-/// The fate of an open transaction in a partition, whose producer is or was the id's.
+/// The fate of a transaction that is open in a partition. `producer` is the transaction's; its id
+/// is the current or the previous producer id of `durable`.
 fn fate(durable: &Durable, producer: Producer) -> Fate {
     let is_present = producer.id == durable.producer_id && producer.epoch == durable.epoch;
     let is_next = match durable.state.prepared() {
@@ -211,8 +219,9 @@ fn fate(durable: &Durable, producer: Producer) -> Fate {
     let marker = durable.last_marker();
     match durable.state.prepared().or(durable.state.completed()) {
         None if is_present => Fate::Continues,
-        // The record of the next transaction was lost, perhaps with the Complete record of the last
-        // one. Only in version 2 does the append not wait for the record.
+        // The crash lost the record of the next transaction, and perhaps the Complete record of the
+        // last one. Only in transaction version 2 do partitions append without waiting for the
+        // record.
         Some(_) if is_next && durable.has_epochs() => Fate::Continues,
         Some(outcome) if ends(&marker, producer) => Fate::Decided(decided(&marker, outcome)),
         Some(_) | None => {

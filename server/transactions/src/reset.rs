@@ -10,8 +10,8 @@ use crate::text::Text;
 use alloc::vec::Vec;
 
 impl Coordinator {
-    /// Removes ids, up to the limit of one call, and aborts open transactions; later calls remove
-    /// their ids. Returns whether there were any ids.
+    /// Removes at most [`EXPIRE_IDS_MAX`] ids. If an id has an open transaction, aborts it instead;
+    /// a later call then removes the id. Returns whether there were any ids.
     pub fn reset(&mut self, context: &mut Context<'_>) -> (Output, bool) {
         self.enter_call(context);
         let mut out = Output::default();

@@ -9,9 +9,9 @@ use core::ops::{Bound, Range};
 use muster_snapshot_index::{SnapshotBytes, SnapshotPart};
 
 impl Coordinator {
-    /// Starts with the ids of a snapshot. The coordinator must be empty. `place` and `crc` are the
-    /// fields of [`SnapshotPart`](crate::SnapshotPart); `position` is the snapshot's position.
-    /// After that, the caller replays the log by [`Self::replay`] and calls [`Self::loaded`].
+    /// Opens a snapshot in a coordinator that is empty. `place` and `crc` are the fields of
+    /// [`SnapshotPart`](crate::SnapshotPart); `position` is the snapshot's position. Then the
+    /// caller replays the log from there by [`Self::replay`], and calls [`Self::loaded`].
     ///
     /// # Errors
     /// The bytes are damaged. The coordinator must not be used then.
@@ -32,8 +32,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The damage that a look-up found in the snapshot. After that, no answer or record of this
-    /// coordinator may be used.
+    /// The damage in the opened snapshot, if a look-up has found any. Then no answer or record of
+    /// this coordinator may be used any more.
     pub fn damage(&self) -> Option<&'static str> {
         self.ids.is_damaged().then_some("the transactional ids were changed after they were opened")
     }
@@ -43,12 +43,13 @@ impl Coordinator {
         self.ids.unloaded()
     }
 
-    /// Appends the next part of the ids, about `bytes` at most, to `out`. The coordinator's last
-    /// record must be the last of its block in the log. Returns the part's place when it is
-    /// complete; the checksum covers only the end of the part.
+    /// Writes the next slice of the snapshot to `out`: about `bytes`, or the rows of some ids at
+    /// rest. When it is called, all records of the coordinator's last block in the log must be
+    /// applied. After the last slice, returns the place of all slices together, and the checksum of
+    /// their end.
     ///
     /// # Errors
-    /// The opened snapshot is damaged. [`Self::damage`] returns the damage then.
+    /// The snapshot that this coordinator has opened is damaged. [`Self::damage`] returns how.
     pub fn write_snapshot(
         &self,
         walk: &mut IdsWalk,

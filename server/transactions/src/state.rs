@@ -6,9 +6,9 @@
 //! | Ongoing | Empty, Ongoing, Complete* | a partition is added | the same |
 //! | PrepareCommit | Ongoing | EndTxn | version 2: epoch + 1; before: the same |
 //! | PrepareAbort | Ongoing; version 2 also Empty, Complete* | EndTxn | as for PrepareCommit |
-//! | PrepareAbort | Ongoing; version 2 also Empty, Complete* | fence, timeout | always epoch + 1 |
+//! | PrepareAbort | Ongoing | InitProducerId, timeout, lost writes, reset | always epoch + 1 |
 //! | Complete* | Prepare* | all markers are written | the same, or the next producer id at 0 |
-//! | (none) | Empty, Complete* | the id expires | |
+//! | (none) | Empty, Complete* | the id expires, reset | |
 //!
 //! An id whose epochs are used up gets a new producer id with epoch 0 (`TransactionMetadata`,
 //! `TransactionState`).
@@ -27,12 +27,13 @@ use muster_codec::records::{
 pub(crate) const NO_PRODUCER_ID: i64 = -1;
 /// Means that there is no epoch.
 pub(crate) const NO_EPOCH: i16 = -1;
-/// Means that a two-phase transaction has no timeout.
+/// The timeout of a two-phase transaction, which never times out.
 pub(crate) const NO_TIMEOUT: i32 = i32::MAX;
 /// The version of a transaction whose epoch increases when it ends (KIP-890).
 pub(crate) const EPOCH_PER_TRANSACTION: i16 = 2;
 
-/// The last epoch of data. The marker of such a transaction has the next epoch.
+/// The last epoch with which a producer writes data. In transaction version 2, the marker of such a
+/// transaction has the epoch after it.
 pub(crate) const LAST_EPOCH: i16 = i16::MAX - 1;
 
 /// The states. Names and numbers are Kafka's.
@@ -106,19 +107,20 @@ pub(crate) struct Durable {
     pub(crate) producer_id: i64,
     /// The producer id before the last transition.
     pub(crate) previous_producer_id: i64,
-    /// The time of the last transition. `started` is when the transaction began, -1 in Empty. Both
-    /// are in milliseconds since 1970.
+    /// The time of the last transition. `started` is the time at which the transaction began, or -1
+    /// in the state Empty. Both times are in milliseconds since 1970.
     pub(crate) updated: i64,
     pub(crate) started: i64,
     pub(crate) timeout_ms: i32,
     pub(crate) epoch: i16,
     pub(crate) state: State,
-    /// The transaction version of the client that wrote last: 0 or 2.
+    /// The transaction version of the client that caused the last transition, or of the server: 0
+    /// or 2.
     pub(crate) client_version: i8,
     /// The open transaction, in the states Ongoing and Prepare*.
     pub(crate) open: Option<Box<Open>>,
-    /// The kept commits (`kept.rs`). Transitions do not change them; the record of a transition
-    /// sets them.
+    /// The kept commits (`kept.rs`). The methods that compute a new state copy them; they change
+    /// only when the record of the new state is written.
     pub(crate) kept: Option<Box<Kept>>,
 }
 
@@ -136,7 +138,7 @@ pub(crate) struct Open {
     pub(crate) next_producer_id: i64,
 }
 
-/// The kept commits, if a record names any.
+/// The kept commits. There is at least one: without any, the field is None.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Kept(Vec<KeptCommit>);
 
@@ -175,8 +177,8 @@ impl Durable {
         ids.chain(kept.filter(move |it| others.clone().all(|id| id != *it)))
     }
 
-    /// Whether the id has neither an open transaction nor kept commits, so that the id is not
-    /// needed before a request.
+    /// Whether the id has neither an open transaction nor kept commits. Such an id is needed only
+    /// when a request names it.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.open.is_none() && self.kept.is_none()
     }
@@ -194,9 +196,10 @@ impl Durable {
         i16::from(self.client_version) == EPOCH_PER_TRANSACTION
     }
 
-    /// Whether markers with this outcome must be on stable storage before the next decision.
-    /// Markers of aborts need not, because an unknown transaction is aborted. But without an epoch
-    /// per transaction, the next decision would apply to a transaction whose marker was lost.
+    /// Whether markers with this outcome must be on stable storage before the next decision. If a
+    /// crash loses the marker of an abort, its partition reports the transaction as open. The
+    /// coordinator does not know the transaction and aborts it again. But without an epoch per
+    /// transaction, it would take it for the next one, and could commit it.
     pub(crate) fn keeps_markers_of(&self, outcome: TransactionOutcome) -> bool {
         outcome == TransactionOutcome::Commit || !self.has_epochs()
     }
@@ -286,7 +289,7 @@ impl Durable {
         }
     }
 
-    /// The state CompleteCommit or CompleteAbort, with the time of the decision.
+    /// The state CompleteCommit or CompleteAbort. Its times are still those of the Prepare state.
     pub(crate) fn completed(&self) -> Self {
         debug_assert!(self.state.prepared().is_some());
         let (producer_id, epoch) = self.next_identity();

@@ -1,7 +1,7 @@
 //! Parked operations, which wait for the end of a transaction, for the reports of slots, or for
 //! producer ids. Kafka answers with an error instead, and the client retries after a back-off. An
-//! operation waits for at most `add.partitions.to.txn.retry.backoff.max.ms`. For the end of a
-//! transaction that its epoch identifies, it waits for at most
+//! operation waits for at most `add.partitions.to.txn.retry.backoff.max.ms`. If its epoch
+//! identifies its own transaction, it waits for the end of the previous one for at most
 //! [`crate::limits::TRANSACTION_WAIT_MS`].
 
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
@@ -10,7 +10,7 @@ use crate::text::Text;
 use alloc::collections::{BTreeMap, BTreeSet};
 use muster_codec::ErrorCode;
 
-/// A parked operation, and its error if it must wait too long.
+/// A parked operation. `error` is the answer if it waits too long.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) operation: Operation,

@@ -121,7 +121,8 @@ fn a_verdict_counts_for_the_open_question_and_after_the_last_marker() {
     it.appended(old, 0, Some(stamp(2)));
     assert_eq!(it.may_append(old), Append::Now);
 
-    // The marker that ends it has the next epoch. A marker older than the verdict is stale.
+    // The marker that ends the transaction has the next epoch. A marker older than the verdict is
+    // stale.
     let commit = end(new, 2, TransactionOutcome::Commit);
     assert_eq!(it.may_mark(&commit, Some(stamp(1))), Marking::Stale);
     assert_eq!(it.may_mark(&commit, Some(stamp(3))), Marking::Write);
@@ -129,7 +130,8 @@ fn a_verdict_counts_for_the_open_question_and_after_the_last_marker() {
     assert_eq!(it.may_mark(&commit, Some(stamp(3))), Marking::Stale);
     assert_eq!(it.may_append(old), Append::Refuse(ErrorCode::InvalidProducerEpoch));
 
-    // A verdict from before the marker allows no append: the question was for the next transaction.
+    // A verdict that is older than the marker allows no append, even if the producer has the new
+    // epoch: the question was about the next transaction.
     it.ask(new, 4);
     assert_eq!(it.admit(new, 4, stamp(2)), Err(ErrorCode::InvalidTxnState));
     assert_eq!(it.admit(new, 4, stamp(4)), Ok(()));

@@ -28,8 +28,8 @@ fn state(number: i64) -> State {
     State::ALL[(number % 30 % 6) as usize]
 }
 
-/// The record of an id. Of 30 ids, one is in each of the six states, and the other 24 are complete.
-/// One id in a hundred was last updated long ago.
+/// The record of an id. Of each 30 ids, six have one of the six states each, and the other 24 are
+/// in CompleteCommit. One id in a hundred was last updated long ago.
 fn record(number: i64) -> TransactionRecord<'static> {
     let state = if number % 30 < 6 { state(number) } else { State::CompleteCommit };
     let topic = TransactionPartitions { topic: "t".into(), partition_ids: vec![number as i32] };
@@ -191,8 +191,8 @@ fn a_report_loads_the_ids_of_its_producers() {
     assert_eq!(coordinator.unloaded_ids(), unloaded - 1);
 }
 
-/// A changed byte must be refused when the snapshot is opened, or be found before the state is
-/// used.
+/// A snapshot with one changed byte must be refused when it is opened. Otherwise the damage must be
+/// found before the affected ids are used.
 #[test]
 fn no_changed_byte_is_taken_for_state() {
     let original = original();

@@ -14,7 +14,8 @@ const OPEN_BYTES: usize = 30;
 /// The size of an aborted transaction.
 const ABORTED_BYTES: usize = 32;
 
-/// The transactions of a partition that a snapshot had, and when each producer last wrote.
+/// The transactions of a partition as read from a snapshot. `written_at` has the time at which each
+/// producer last wrote.
 #[derive(Debug, Default)]
 pub struct Saved {
     pub transactions: PartitionTransactions,

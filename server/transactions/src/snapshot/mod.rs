@@ -1,10 +1,11 @@
 //! The form of transactional ids in a snapshot.
 //!
 //! A snapshot is a cache of the log. A [walk](IdsWalk) visits all ids, some at a time while the
-//! shard serves requests. First come the ids with an open transaction or kept commits: they are
-//! written as records, and are loaded when the snapshot is opened, because transactions have
-//! deadlines. Then come the ids at rest, as rows that stay [unloaded](Unloaded) until they are
-//! needed. If an id changes during the walk, a record after the snapshot's position has its state.
+//! shard serves requests. It first writes the ids with an open transaction or kept commits, as
+//! records. These are loaded when the snapshot is opened, because transactions have deadlines. It
+//! then writes the ids at rest, as rows that stay [unloaded](Unloaded) until they are needed. If an
+//! id changes during the walk, its new state is in a record that follows the snapshot's position in
+//! the log.
 //!
 //! Opening the file reads nothing of an id at rest, so that startup takes as long with 1,000,000
 //! ids as without. The file also contains checksums of its pages, and each access verifies them.
@@ -24,7 +25,7 @@ use muster_snapshot_index::{PAGE_BYTES, Row, SUM_BYTES};
 /// The size of [`Ends`].
 pub const ENDS_BYTES: usize = 24;
 
-/// The sizes of the parts of an index, written at the end of the index.
+/// The sizes of the parts of an index. They are written at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
     /// The bytes of the records of ids that are not at rest.
@@ -57,7 +58,7 @@ impl Ends {
         self.open.checked_add(rows)?.checked_add(self.names)
     }
 
-    /// The bytes of the checksums of these parts.
+    /// How many bytes the checksums of these parts take.
     pub(crate) fn sums(self) -> Option<usize> {
         self.body()?.div_ceil(PAGE_BYTES).checked_mul(SUM_BYTES)
     }

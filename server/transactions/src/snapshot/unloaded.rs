@@ -30,12 +30,12 @@ impl fmt::Debug for Unloaded {
 }
 
 impl Unloaded {
-    /// Opens the index at `place` in a snapshot of this position. Reads only the end of the index,
-    /// whose checksum is `crc`.
+    /// Opens the index at `place` in a snapshot whose position is `position`. Reads only the end of
+    /// the index, which has the checksum `crc`.
     ///
     /// # Errors
-    /// The checksum is not `crc`, the index contradicts itself or the file, or it has more than
-    /// [`IDS_MAX`] ids.
+    /// The checksum is not `crc`, the sizes in the index do not fit together or into the file, or
+    /// the index has more than [`IDS_MAX`] ids.
     pub(crate) fn open(
         bytes: SnapshotBytes,
         place: Range<usize>,

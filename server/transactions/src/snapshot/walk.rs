@@ -7,7 +7,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use muster_snapshot_index::{PageSums, Pieces, SnapshotPart};
 
-/// The number of ids that are visited together.
+/// The most ids that one call visits.
 const IDS_OF_A_VISIT: usize = 256;
 
 /// The progress of writing the ids of a coordinator.
@@ -19,7 +19,7 @@ pub struct IdsWalk {
     ends: Ends,
     names: Pieces,
     sums: PageSums,
-    /// The position of the first byte in the file.
+    /// The place in the file at which the walk writes its first byte.
     at: u64,
 }
 
@@ -56,8 +56,8 @@ impl IdsWalk {
         self.after.clone()
     }
 
-    /// Writes about `bytes` of the records of ids that are not at rest. `ids` are the next ids;
-    /// some may be at rest.
+    /// Writes the records of the next ids that are not at rest, about `bytes` of them. `ids` are
+    /// all that follow the last visited id; those at rest are skipped.
     pub(crate) fn write_open<'i>(
         &mut self,
         ids: impl Iterator<Item = (&'i Text, &'i Durable)>,
@@ -86,7 +86,7 @@ impl IdsWalk {
         self.after = last;
     }
 
-    /// Writes the rows of some ids at rest. `ids` are all remaining ids.
+    /// Writes the rows of the next ids at rest. `ids` are all that follow the last visited id.
     pub(crate) fn write_rows<'i>(
         &mut self,
         ids: impl Iterator<Item = (&'i str, Cow<'i, Durable>)>,
@@ -111,8 +111,8 @@ impl IdsWalk {
         }
     }
 
-    /// Writes the next `bytes` of the names, from `given` on. After the last name, writes the end,
-    /// and returns the place of the whole part.
+    /// Writes the next `bytes` of the names; the first `given` bytes are written already. After the
+    /// last name, writes the end of the index, and returns the place of the whole index.
     pub(crate) fn write_names(
         &mut self,
         given: usize,

@@ -24,7 +24,7 @@ pub fn read((key, value): &RecordBytes) -> TransactionRecord<'_> {
     TransactionRecord::read(key, value.as_deref()).unwrap().unwrap()
 }
 
-/// Producer ids from 1000 on; `left` of them.
+/// Producer ids from 1000 on, of which `left` can still be taken.
 pub struct CountedIds {
     pub next: i64,
     pub left: usize,
@@ -44,7 +44,8 @@ impl ProducerIds for CountedIds {
     }
 }
 
-/// All topics exist, except the deleted ones. Partition n is in slot n modulo the number of slots.
+/// All topics exist, with 100 partitions, except the deleted ones. Partition n is in slot n modulo
+/// the number of slots.
 pub struct AllTopics {
     pub slots: Slot,
     pub deleted: BTreeSet<String>,

@@ -3,7 +3,7 @@
 use muster_transactions::{Coordinator, IdsWalk, SnapshotPart};
 use std::sync::Arc;
 
-/// The position of a walk's first byte.
+/// The place of a walk's first byte.
 const BODY_AT: usize = 64;
 
 /// A snapshot, which may be incomplete.
@@ -11,8 +11,8 @@ pub struct Snapshot {
     walk: IdsWalk,
     pub bytes: Vec<u8>,
     pub part: SnapshotPart,
-    /// The snapshot has all records up to the position `from`, and for some ids later ones, up to
-    /// `newest`.
+    /// The position at which the snapshot was begun: it has all records up to there. As its ids are
+    /// written in slices, it has some later records, too, up to the position `newest`.
     pub from: u64,
     pub newest: u64,
 }
@@ -48,8 +48,8 @@ impl Snapshot {
         }
     }
 
-    /// Opens the snapshot in a new coordinator. Returns the position after which the log must be
-    /// replayed.
+    /// Opens the snapshot in a new coordinator. Returns a position: the caller must replay the
+    /// records of the log after it.
     pub fn open(&self, coordinator: &mut Coordinator) -> u64 {
         self.try_open(coordinator).unwrap();
         self.from

@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 /// A transaction, as its client knows it.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// The number of acknowledged records by partition.
+    /// The partition of each acknowledged record.
     pub acknowledged: Vec<i32>,
-    /// The acknowledged end of the transaction: true for a commit.
+    /// The outcome that EndTxn acknowledged: true for a commit, false for an abort.
     pub ended: Option<bool>,
 }
 
@@ -25,11 +25,11 @@ pub struct Client {
     pub has_epochs: bool,
     pub state: Stage,
     pub producer: Producer,
-    /// The partitions that the client has added with a request.
+    /// The partitions that the client has added to the transaction with AddPartitionsToTxn.
     pub added: BTreeSet<i32>,
     /// The number of its current transaction.
     pub transaction: Option<usize>,
-    /// When the client stops to wait for an answer.
+    /// The time at which the client stops waiting for an answer.
     pub gives_up_at: i64,
 }
 

@@ -4,7 +4,7 @@
 pub enum Fault {
     /// Partitions append without a question.
     UnaskedAppend,
-    /// Partitions append after a positive verdict that no longer counts.
+    /// Partitions append after a positive verdict even if it came too late to count.
     StaleYes,
     /// Markers are sent before the decision is durable.
     EarlyMarker,

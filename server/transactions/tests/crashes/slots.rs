@@ -30,7 +30,7 @@ pub struct Partition {
     /// The number of batches that are on stable storage.
     synced: usize,
     pub transactions: PartitionTransactions,
-    /// Whether the partition is not served before the next load.
+    /// Whether the partition is offline. It is served again when the slot is loaded again.
     pub is_offline: bool,
     /// Batches that wait for a verdict, by the number of the question.
     waiting: BTreeMap<u64, (Producer, usize)>,
@@ -45,7 +45,7 @@ pub struct Slot {
     fault: Option<Fault>,
 }
 
-/// The result of a batch for its client.
+/// The result that a client gets when it produces a batch.
 pub enum Produced {
     Appended,
     Refused,
@@ -117,8 +117,9 @@ impl Slot {
         FromSlot::Report(self.link.report(who, are, open.into()))
     }
 
-    /// Loads the slot from what survived: everything that was written, or only what was synced.
-    /// Partitions may be damaged; after their repair they are as before.
+    /// Loads the slot again after a crash. Without `loses_memory`, all batches survive; with it,
+    /// the synced ones and perhaps some that follow. With `goes_offline`, some partitions are
+    /// offline until the next load; they lose nothing by that.
     pub fn crash(
         &mut self,
         loses_memory: bool,
@@ -140,8 +141,8 @@ impl Slot {
         }
     }
 
-    /// Handles a message. Returns the answer to the coordinator, and the questions that are
-    /// settled.
+    /// Handles a message. Returns the answer to the coordinator, and the numbers of the questions
+    /// that this message settles, with whether the batch was appended.
     pub fn receive(&mut self, message: ToSlot) -> (Option<FromSlot>, Vec<(u64, bool)>) {
         match self.link.receive(self.session, &message) {
             Received::Take => {}
@@ -180,7 +181,8 @@ impl Slot {
         vec![(verdict.number, admitted)]
     }
 
-    /// There is only one coordinator, so a transaction that it does not know is unknown to all.
+    /// Handles the answer to a report. As there is only one coordinator, a transaction that it does
+    /// not know is unknown to all.
     fn reported(&mut self, reported: &Reported) {
         for open in self.link.answered(reported).unwrap_or_default().iter() {
             let known = reported.known.iter().find(|(it, _)| *it == open.producer);
@@ -250,7 +252,8 @@ impl Partition {
         self.log.push(Batch::Marker(end));
     }
 
-    /// All batches are synced before they are reported.
+    /// Builds the state from the log. If the partition is served, all its batches count as synced:
+    /// the slot syncs them before it reports.
     fn load(&mut self) {
         if !self.is_offline {
             self.synced = self.log.len();

@@ -28,7 +28,7 @@ pub struct World {
     around: Around,
     coordinator: Coordinator,
     epoch: i32,
-    /// The log, with the positions of records. It is durable up to `flushed`.
+    /// The log: records with their positions. Those up to the position `flushed` are durable.
     log: Vec<(RecordBytes, u64)>,
     flushed: u64,
     /// Messages that wait for the flush of a position.
@@ -44,8 +44,8 @@ pub struct World {
     questions: u64,
     is_faulty: bool,
     snapshots: Snapshots,
-    /// Set from a loss of the machine's memory until the coordinator has aborted the affected
-    /// transactions.
+    /// Whether the machine has lost its memory and the coordinator has not yet aborted all
+    /// transactions that this affects.
     may_have_lost_writes: bool,
     pub crashes: u64,
     fault: Option<Fault>,
@@ -103,8 +103,8 @@ impl World {
         }
     }
 
-    /// Ends without further faults. All transactions must end by themselves, and transactions with
-    /// offline partitions after these are served again.
+    /// Ends all transactions without further faults. A transaction whose partitions are all served
+    /// must end by itself. The others must end once their offline partitions are served again.
     pub fn come_to_rest(&mut self) {
         self.is_faulty = false;
         self.end_all();
@@ -202,7 +202,7 @@ impl World {
         self.call(Coordinator::expire);
     }
 
-    /// Ends the process or the machine, or loads only one shard again.
+    /// Ends the process or the machine, or loads only the coordinator or one slot again.
     fn crash(&mut self) {
         self.crashes += 1;
         let is_machine = self.rng.bool();
@@ -391,8 +391,9 @@ impl World {
         assert_eq!(self.coordinator.durable_records(), replica.durable_records());
     }
 
-    /// Checks the state at rest. Nothing may be open. Each transaction must have one outcome, the
-    /// acknowledged one. A committed transaction must have all acknowledged records.
+    /// Checks the state at rest. No transaction may be open. All records of a transaction must have
+    /// the same outcome, and it must be the one that was acknowledged to the client. If that is a
+    /// commit, all acknowledged records must be there.
     pub fn check(&mut self) {
         self.check_replay();
         let mut outcomes: BTreeMap<usize, Vec<(i32, TransactionOutcome)>> = BTreeMap::new();
@@ -428,7 +429,7 @@ impl World {
     }
 }
 
-/// The outcome of a producer's batches. The marker after them decides it.
+/// The outcome of a producer's batch at the start of `log`. The producer's next marker decides it.
 fn outcome(log: &[Batch], producer_id: i64) -> TransactionOutcome {
     let ends = log.iter().filter_map(|batch| match batch {
         Batch::Marker(end) if end.producer.id == producer_id => Some(end.outcome),

@@ -1,4 +1,4 @@
-//! The cells of the state table that the scripts have covered.
+//! Notes which events the scripts have exercised in which states of a transactional id.
 
 use muster_transactions::State;
 use std::collections::BTreeSet;

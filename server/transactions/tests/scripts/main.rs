@@ -1,6 +1,6 @@
-//! Stories as text. Each has events, the line `----`, and exactly the records, messages, answers
-//! and next deadline that follow. `UPDATE_EXPECT=1` rewrites the expected part. `README.md`
-//! explains the language.
+//! Tests that are written as text. A script has events, the line `----`, and then exactly the
+//! records, messages, answers and next deadline that result. `UPDATE_EXPECT=1` rewrites the part
+//! after that line. `README.md` explains the language.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "../common/mod.rs"]

@@ -283,14 +283,15 @@ impl World {
         }
     }
 
-    /// The coordinator. The first event loads it, and all slots report.
+    /// Loads the coordinator at the first event. All slots then report.
     fn coordinator(&mut self, out: &mut Vec<String>) {
         if self.coordinator.is_none() {
             self.reload(&Line::parse("reload"), out);
         }
     }
 
-    /// Compares each id with its record and with the indexes of ids.
+    /// Checks that each id has the state that its record produces, and that the indexes of ids are
+    /// right.
     fn audit(&self, event: &str) {
         let coordinator = self.coordinator.as_ref().unwrap();
         let mut last = None;
