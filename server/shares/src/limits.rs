@@ -10,8 +10,9 @@ pub const UPDATES_PER_SNAPSHOT_MAX: u32 = 500;
 pub const SESSION_PARTITIONS_MAX: usize = 500_000;
 
 /// The maximum number of batches of a state. Normally a share partition has fewer: at most one for
-/// each record in flight (`share.partition.max.record.locks`). But a batch of the log may claim
-/// more offsets. A change beyond the maximum is refused if it increases the number of batches.
+/// each record in flight, whose number is limited (`share.partition.max.record.locks`). But the
+/// header of a batch of records may claim more offsets than it has records. A change is refused if
+/// the state would have more batches than this, and more than before.
 pub const STATE_BATCHES_MAX: usize = 100_000;
 
 /// The greatest offset of a record. When a state is opened, offsets beyond it are ignored.

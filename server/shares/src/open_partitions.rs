@@ -1,6 +1,6 @@
-//! The share partitions that are open on a shard, with indexes of those that need work: changes
-//! without a record, records that are not flushed, locks that end, and letters for a dead letter
-//! queue.
+//! The share partitions that are open on a shard. Indexes show which of them need work: those with
+//! changes that are in no record, records that are not flushed, locks with a deadline, or records
+//! for a dead letter queue.
 
 use crate::partition::{Change, Letter};
 use crate::{Settings, SharePartition, SharePartitionKey};
@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use muster_fairness::{Address, Exceeded, Holders};
 
-/// A partition of the log of share state; opaque here.
+/// The number of a partition of the share state topic. This crate does not interpret it.
 pub type LogNumber = u32;
 
 /// The share partitions that are open on a shard.
@@ -33,7 +33,7 @@ pub struct OpenPartitions {
 #[derive(Debug)]
 pub struct Taken {
     pub letters: Vec<Letter>,
-    /// The number of the opening of the share partition.
+    /// The number that the share partition got when it was opened: see [`OpenPartitions::opening`].
     pub opening: u64,
     /// The address of the member for which the share partition was opened.
     pub address: Address,
@@ -61,9 +61,9 @@ impl OpenPartitions {
         self.open.get(key).map(|it| &it.partition)
     }
 
-    /// The number of the opening of a share partition. If it has changed, the share partition was
-    /// dropped and opened again, and data read for the earlier opening is useless. None if it is
-    /// not open.
+    /// The number that an open share partition got when it was opened. If the number has changed,
+    /// the share partition was dropped and opened again. Then data that were read for it before are
+    /// useless. None if it is not open.
     pub fn opening(&self, key: &SharePartitionKey) -> Option<u64> {
         self.open.get(key).map(|it| it.opening)
     }
@@ -73,9 +73,9 @@ impl OpenPartitions {
         self.open.iter().map(|(key, it)| (key, &it.partition))
     }
 
-    /// Whether a record of a share partition is not flushed. Until its records are flushed, the
-    /// share partition must not be opened again, because its state contains changes that a crash
-    /// may lose.
+    /// Whether a record of a share partition's state is not flushed. Until all of them are flushed,
+    /// the share partition must not be opened again, because its state contains changes that a
+    /// crash may lose.
     pub fn is_unflushed(&self, key: &SharePartitionKey, log: LogNumber) -> bool {
         let of_log = self.unflushed.get(&log).into_iter().flatten();
         of_log.into_iter().any(|(_, of)| of == key)
@@ -84,13 +84,13 @@ impl OpenPartitions {
     /// Checks whether one more share partition may be opened for members at an address.
     ///
     /// # Errors
-    /// The limit, or the share of the address, is used up.
+    /// The limit is reached, or the part of it that one address may use.
     pub fn admit(&self, address: Address, limit: usize) -> Result<(), Exceeded> {
         self.holders.admit(address, 1, limit)
     }
 
-    /// Adds a share partition that a member at an address fetches. Its records are in the partition
-    /// `log` of the log of share state.
+    /// Adds a share partition that a member at an address fetches. The records of its state are in
+    /// the partition `log` of the log of share state.
     pub fn insert(
         &mut self,
         key: SharePartitionKey,
@@ -200,12 +200,12 @@ impl OpenPartitions {
         flushed.into_iter().collect()
     }
 
-    /// The time at which the next lock ends.
+    /// The time at which the next lock may end.
     pub fn next_deadline(&self) -> Option<i64> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// A share partition with a lock that ends at `now` or earlier.
+    /// A share partition with a lock that may end at `now` or earlier.
     pub fn due(&self, now: i64) -> Option<SharePartitionKey> {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, key)| key.clone())
     }

@@ -47,11 +47,13 @@ struct History {
     end: i64,
     /// Locks on which members rely, by offset.
     locks: BTreeMap<i64, Lock>,
-    /// The delivery count of each record, counted at least since the last crash.
+    /// The number of deliveries of each record since the last crash. Its delivery count is at least
+    /// this number.
     deliveries: BTreeMap<i64, i16>,
     /// Records whose acknowledgement was answered, by offset.
     done: BTreeMap<i64, RecordState>,
-    /// Acknowledgements whose record is not flushed, with the length of the log that they wait for.
+    /// Acknowledgements that are not answered yet. The first part is the length that the flushed
+    /// log must have for the answer; None if the change is in no record yet.
     unanswered: Vec<(Option<usize>, i64, RecordState)>,
     greatest_start: i64,
     /// Letters that have not ended.
@@ -398,8 +400,8 @@ impl History {
         self.greatest_start = start;
     }
 
-    /// Ends all locks and flushes everything. Then it must be possible to acknowledge every record:
-    /// nothing is stuck.
+    /// Ends all locks and flushes everything. Then all remaining records must be delivered again,
+    /// and be acknowledged.
     fn settle(&mut self) {
         for _ in 0..2_000 {
             self.now += 1_000;

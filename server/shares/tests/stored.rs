@@ -36,8 +36,8 @@ impl Slot {
         Self { rng: Rng::with_seed(seed), states, log: Vec::new() }
     }
 
-    /// Makes a random change: initializes, writes, reads for a new leader, deletes, or writes
-    /// snapshots of states.
+    /// Makes a random change of one state: initializes it, writes it, reads it for a new leader, or
+    /// deletes it. Or writes snapshots of several states.
     fn change(&mut self) {
         let Self { rng, states, log } = self;
         let (key, now) = (key(rng.i32(0..KEYS)), Wall(log.len() as i64));
@@ -132,7 +132,8 @@ fn bytes_that_are_cut_or_changed_are_no_states_or_others() {
         assert!(!is_chunks || found.iter().count() < 5, "{len} bytes");
         let mut changed = stored.clone();
         changed[len] ^= 0x80;
-        // Any result is accepted: the file's checksum would find the change. It must not panic.
+        // Any result is accepted: the file's checksum would find the change. The call must not
+        // panic.
         let _ = States::new(UPDATES_PER_SNAPSHOT).read_chunks(&changed);
     }
 }

@@ -118,7 +118,7 @@ fn a_released_record_is_given_out_again_once_its_record_is_flushed() {
     assert_eq!(acquire(&mut partition, "b", &[batch(0, 9)], &[], 0), [(5, 9, 2)]);
 }
 
-/// Acknowledges records with a dead letter queue, and flushes the change.
+/// Acknowledges records of a group with a dead letter queue, and flushes the change.
 fn flushed_acknowledgement(partition: &mut SharePartition, given: (i64, i64, i8), position: u64) {
     let (first, last, kind) = given;
     let settings = Settings { has_dead_letters: true, ..SETTINGS };
@@ -181,7 +181,7 @@ fn a_record_at_the_delivery_limit_has_a_letter_however_it_is_lost() {
         partition.flushed(4);
     }
     assert_eq!(partition.take_letters(&settings), [spent(2)]);
-    // The cause is the rejection, even though the delivery limit is reached, too.
+    // The record has also reached the delivery limit, but the cause is the rejection.
     acquire(&mut partition, "a", &[batch(3, 3)], &[], 0);
     flushed_acknowledgement(&mut partition, (3, 3, 2), 5);
     acquire(&mut partition, "a", &[batch(3, 3)], &[], 0);
@@ -303,7 +303,8 @@ fn the_next_record_counts_aborted_records_as_done() {
     assert_eq!(change, counted);
 }
 
-/// Kafka 4.3 moves the start offset only after a write, and here it has nothing to write.
+/// Kafka 4.3 moves the start offset only after it has written a change. Here there is no change to
+/// write.
 #[test]
 fn a_share_partition_full_of_aborted_records_is_not_stuck() {
     let mut partition = opened(&initialized(0));
@@ -315,7 +316,7 @@ fn a_share_partition_full_of_aborted_records_is_not_stuck() {
     assert_eq!(acquire(&mut partition, "a", &[batch(25, 29)], &[], 0), [(25, 29, 1)]);
 }
 
-/// A state with a hole: a record that was never acknowledged precedes one that was.
+/// A state with a hole: records that were never acknowledged precede acknowledged records.
 fn opened_with_hole() -> SharePartition {
     let mut states = initialized(0);
     let done = StateBatch { first: 5, last: 9, delivery_count: 1, delivery_state: 2 };
@@ -414,8 +415,8 @@ fn a_hole_before_the_logs_start_is_left_out() {
     assert_eq!((partition.start_offset(), partition.next_fetch_offset()), (7, 10));
 }
 
-/// As in [`the_next_record_counts_records_that_were_compacted_away_as_done`], the group may make no
-/// further change.
+/// The new start has to be in a record even if the group makes no further change. See also
+/// [`the_next_record_counts_records_that_were_compacted_away_as_done`].
 #[test]
 fn the_next_record_has_the_logs_start() {
     let mut partition = opened(&initialized(0));

@@ -63,9 +63,9 @@ pub(super) fn without_aborted(
     kept
 }
 
-/// The batches to send, out of the batches that were read. The first one is the last batch that
-/// begins at or before the first acquired record. The last one is the last batch that begins at or
-/// before the last acquired record.
+/// The batches to send, as a range of the batches that were read: from the batch with the first
+/// acquired record to the batch with the last one. If the first record is in no batch, the range
+/// begins with the batch before it.
 pub fn kept_batches(batches: &[LogBatch], acquired: &[AcquiredRange]) -> Range<usize> {
     let (Some(first), Some(last)) = (acquired.first(), acquired.last()) else { return 0..0 };
     let from = batches.partition_point(|it| it.base <= first.first).saturating_sub(1);

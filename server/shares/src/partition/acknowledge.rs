@@ -42,9 +42,9 @@ impl NotAcknowledged {
     }
 }
 
-/// Whether the acknowledgements of a request for one partition are well-formed: in order, and each
-/// with one type or with one type per offset. `renews` says that the request renews locks, which is
-/// possible from version 2 on.
+/// Whether the acknowledgements of a request for one partition are well-formed. They must be in the
+/// order of offsets, and each must have one type, or one type for each of its offsets. `renews`:
+/// the request may renew locks, as requests can from version 2 on.
 pub fn are_well_formed(all: &[Acknowledgement<'_>], renews: bool) -> bool {
     // As in Kafka, -1 counts as an offset.
     let is_offset = all.first().is_none_or(|first| first.first >= -1);
@@ -61,7 +61,7 @@ impl Acknowledgement<'_> {
         offsets > 0 && (self.types.len() == 1 || self.types.len() == offsets)
     }
 
-    /// The type of an offset, and the last offset that has this type, too.
+    /// The type of an offset, and the last of the offsets from there on that have the same type.
     fn type_at(&self, offset: i64, last: i64) -> (i8, i64) {
         if let [kind] = self.types {
             return (*kind, last);
@@ -86,12 +86,12 @@ struct Call<'s> {
 }
 
 impl SharePartition {
-    /// Applies all acknowledgements of a member, or none. Returns true if something has changed.
-    /// The answer must then wait until the next record is flushed.
+    /// Applies all acknowledgements of a member, or none. Returns true if a record's state has
+    /// changed. Then the answer must wait until the next record of this share partition is flushed.
     ///
     /// # Errors
-    /// The error of the first refused acknowledgement. Locks that were renewed before it stay
-    /// renewed.
+    /// The error of the first acknowledgement that is refused. Locks that were renewed before it
+    /// stay renewed.
     pub fn acknowledge(
         &mut self,
         member: &str,

@@ -1,9 +1,9 @@
 //! Acquires records that were read, for a member.
 //!
-//! The units are Kafka's, because clients see them. A batch in flight whose records are all
-//! available is acquired as a whole, even beyond the limit. So is a new batch of the log. The
-//! exceptions are the mode `RecordLimit`, suspicious records, and batches whose states are kept by
-//! offset.
+//! As in Kafka, whole batches are acquired, because clients see the ranges. A batch in flight whose
+//! records are all available is acquired as a whole, even beyond the limit of records. So is a new
+//! batch of the log. There are three exceptions: the mode `RecordLimit`, records that were often
+//! delivered without success (`throttle.rs`), and batches whose states are kept by offset.
 
 use super::aborted::without_aborted;
 use super::members::Member;
@@ -67,7 +67,8 @@ pub(super) struct Acquisition<'f> {
     /// The first and the last offset that were read and may be acquired.
     pub(super) base: i64,
     pub(super) last: i64,
-    /// The maximum number of records to acquire.
+    /// The limit of records. As [`Wanted::max_records`], it is soft, except in the mode
+    /// `RecordLimit`.
     pub(super) max: i64,
     pub(super) throttle: Throttle,
     pub(super) acquired: Vec<AcquiredRange>,
@@ -114,7 +115,7 @@ impl SharePartition {
             return None;
         }
         let (last, max) = self.room(wanted.max_records, fetched.offset, last.last, settings)?;
-        // This precedes `intern`, because all members are forgotten when nothing is in flight.
+        // This comes before `intern`: if it leaves nothing in flight, it forgets all members.
         self.archive_compacted(fetched.offset, first.base);
         let holding = self.batches.iter().flat_map(super::Batch::runs).map(|run| run.status.member);
         Some(Acquisition {
@@ -132,8 +133,9 @@ impl SharePartition {
         })
     }
 
-    /// The last offset and the number of records that may be acquired. If the limit of records in
-    /// flight is reached, only records in flight may be acquired again.
+    /// The last offset that may be acquired, and the maximum number of records. If the limit of
+    /// records in flight is reached, no new records may be acquired. Records that are in flight,
+    /// and available again, may.
     fn room(
         &self,
         max_records: i64,
@@ -151,8 +153,8 @@ impl SharePartition {
         }
     }
 
-    /// The first offset to acquire. A log batch may begin before the start offset, or inside a
-    /// batch in flight. In the second case the batch in flight is acquired from its beginning.
+    /// The first offset to acquire. A batch of the log may begin before the start offset. Or it may
+    /// begin inside a batch in flight: then this batch in flight is acquired from its beginning.
     /// Batches in flight that end before `base` are ignored.
     fn first_to_acquire(&self, base: i64) -> i64 {
         let base = base.max(self.start);
@@ -160,8 +162,8 @@ impl SharePartition {
         floor.filter(|it| it.last >= base).map_or(base, |it| it.first)
     }
 
-    /// Acquires from the batches in flight, beginning with index `from`, and then after the last
-    /// one.
+    /// Acquires from the batches in flight, beginning with the batch at index `from`, and from open
+    /// holes between these batches. Then acquires records after the last of these batches.
     fn acquire_cached(&mut self, job: &mut Acquisition<'_>, base: i64, from: usize) {
         let (mut at, mut hole) = (from, base);
         while job.is_open() && self.batches.get(at).is_some_and(|it| it.first <= job.last) {
@@ -221,10 +223,10 @@ impl SharePartition {
         }
     }
 
-    /// Archives acquired batches of aborted transactions. Other batches are not affected, even if
-    /// an aborted batch begins before the start offset. The next record of state includes the new
-    /// delivery complete count. In Kafka the archived records count as lag until the group's next
-    /// change.
+    /// Archives the acquired records of aborted transactions. Records that were not acquired keep
+    /// their state, even if a batch of an aborted transaction covers them. The next record of this
+    /// share partition's state has the new delivery complete count. In Kafka the archived records
+    /// count as lag until the group's next change.
     fn archive_aborted(&mut self, aborted: &[LogBatch]) {
         for batch in aborted {
             self.has_unwritten |=
@@ -232,7 +234,8 @@ impl SharePartition {
         }
     }
 
-    /// Notes that everything before this offset was acquired: the holes begin there, or are closed.
+    /// Notes that the holes before this offset were acquired, or have no records: the holes begin
+    /// there, or are closed.
     pub(super) fn holes_begin_at(&mut self, offset: i64) {
         self.holes = self.open_holes().filter(|it| offset <= it.end);
         if let Some(holes) = &mut self.holes {

@@ -46,9 +46,10 @@ impl SharePartition {
         self.next_lock = None;
     }
 
-    /// Whether the record at the start offset is done, or is in no batch in flight. In the latter
-    /// case it was compacted away, or is in a hole, which [`Self::last_done`] does not pass. As
-    /// long as this is so, Kafka's start offset does not move.
+    /// Whether the start offset may move. It may if its record is done. It may move, too, if its
+    /// offset is in no batch in flight: then the record was compacted away, or the offset is in a
+    /// hole, which [`Self::last_done`] does not pass. In this second case, Kafka's start offset
+    /// does not move.
     fn can_advance(&self) -> bool {
         let Some(batch) = self.floor(self.start).map(|at| &self.batches[at]) else { return true };
         batch.status_at(self.start).is_none_or(|it| it.is_final())

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// All changes since the last record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The start offset. All records before it are done.
+    /// The start offset. All records before it are done, or were removed from the log.
     pub start_offset: i64,
     /// The delivery complete count after this change.
     pub delivery_complete_count: i32,
@@ -18,7 +18,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change as a write of share state. No epoch fences it.
+    /// This change as a write of share state, without epochs. So no epoch can fence it off.
     pub fn as_write(&self) -> Write<'_> {
         Write {
             leader_epoch: NO_EPOCH,
@@ -74,8 +74,8 @@ impl SharePartition {
         }
     }
 
-    /// The number of offsets from the start on that are done. It includes offsets without a record
-    /// between batches in flight; in Kafka these count as lag.
+    /// The number of offsets that are done, counted from the start. Offsets between batches in
+    /// flight count as done if they have no record; in Kafka these count as lag.
     fn delivery_complete_count(&self) -> i32 {
         let hole = self.open_holes().map_or(i64::MAX, |it| it.first);
         let (mut next, mut count) = (self.start, 0);

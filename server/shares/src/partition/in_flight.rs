@@ -1,10 +1,11 @@
-//! A batch in flight: records that were acquired together, as runs of equal status.
+//! A batch in flight: records that were acquired together. It is stored as runs of records with the
+//! same status.
 
 use super::status::Status;
 use alloc::vec::Vec;
 
-/// A batch in flight. Adjacent batches are not joined, because a fully available batch is acquired
-/// as a whole.
+/// A batch in flight. Adjacent batches are never joined: a batch that is available is acquired as a
+/// whole, so joining would change what a client gets.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     pub(super) first: i64,
@@ -81,9 +82,9 @@ impl Batch {
         self.records = Records::Whole(status);
     }
 
-    /// Changes the records from `first` to `last`, by offset. `change` gets a run of records. It
-    /// returns the last offset of the run's first part and the new status of that part, and is then
-    /// called again for the rest of the run.
+    /// Changes the records from `first` to `last`. Afterwards the batch is kept by offset. `change`
+    /// gets a run of records. It returns a new status, and the last offset of the run that gets it.
+    /// For the rest of the run, it is called again.
     pub(super) fn change(
         &mut self,
         first: i64,

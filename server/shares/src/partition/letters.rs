@@ -30,8 +30,8 @@ impl SharePartition {
         self.has_letters
     }
 
-    /// Whether there are letters that were not taken, or have not ended. While there are such
-    /// letters, the share partition must not be dropped, because they would be made a second time.
+    /// Whether any letter was not taken yet, or has not ended. Until then the share partition must
+    /// not be dropped: when it was opened again, the letter would be made a second time.
     pub fn awaits_letters(&self) -> bool {
         let mut runs = self.batches.iter().flat_map(Batch::runs);
         runs.any(|run| run.status.state == RecordState::Archiving)
@@ -62,8 +62,8 @@ impl SharePartition {
         letters
     }
 
-    /// Archives the records of a letter that has succeeded or failed. The change waits for the next
-    /// record of state.
+    /// Archives the records of a letter, which was added to the queue or dropped. The next record
+    /// of this share partition's state will include the change.
     pub fn letter_ended(&mut self, first: i64, last: i64) {
         let is_ended = |status: Status| status.hold == Hold::Letter;
         let from = self.floor(first).unwrap_or(0);

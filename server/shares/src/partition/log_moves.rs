@@ -4,10 +4,10 @@ use super::SharePartition;
 use super::status::Status;
 
 impl SharePartition {
-    /// Notes that the log now begins at `offset`: moves the start offset there, and archives
-    /// available records before it. Acquired records can still be acknowledged. Call it when the
-    /// next fetch offset is before the log's start. The next record includes the new start. In
-    /// Kafka the removed records count as lag until the group's next change.
+    /// Notes that the log now begins at `offset`: moves the start offset there, and archives the
+    /// available records before it. Acquired records can still be acknowledged. To be called when
+    /// the next fetch offset is before the beginning of the log. The next record of state includes
+    /// the new start. In Kafka the removed records count as lag until the group's next change.
     pub fn log_starts_at(&mut self, offset: i64) {
         if offset <= self.start {
             return;
@@ -37,9 +37,9 @@ impl SharePartition {
         }
     }
 
-    /// Closes a hole between `offset` and `base`, where the log has no records. Returns whether
-    /// there was an open hole; parts that were filled meanwhile do not count. Kafka reads the hole
-    /// for ever.
+    /// The log has no records from `offset` up to `base`. If there is an open hole, closes the part
+    /// of it in this range. Returns whether there was such a part; offsets that are in flight by
+    /// now do not count. Kafka would read the hole again and again.
     fn skip_hole(&mut self, offset: i64, base: i64) -> bool {
         let hole = self.open_holes().map(|it| self.first_missing(it.first));
         let is_there = hole.is_some_and(|first| (offset..base).contains(&first));
@@ -60,9 +60,9 @@ impl SharePartition {
         next
     }
 
-    /// Archives the records from `first` to `last` whose status `which` accepts, at once and
-    /// without a record of state. Returns whether there were any. After a restart, the next reads
-    /// find out again that these records are gone.
+    /// Archives the records from `first` to `last` for whose status `which` returns true. Returns
+    /// whether there were any. They need no record of state: after a restart, the next reads find
+    /// out again that these records are gone.
     pub(super) fn archive(
         &mut self,
         first: i64,

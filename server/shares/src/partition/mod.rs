@@ -2,12 +2,12 @@
 //!
 //! - **Acquire**: [`SharePartition::next_fetch_offset`] is the offset to read.
 //!   [`SharePartition::acquire`] takes the bounds of the batches that were read. It writes nothing.
-//! - **Changes** come from acknowledgements, from ended sessions, locks and letters, and from
-//!   records that a read or the log's new start shows to be removed or aborted. Before a flush, the
-//!   caller takes all of them as one change with [`SharePartition::take_change`], and passes it to
-//!   [`crate::States::change`]. [`SharePartition::flushed`] makes them final. Only then are
-//!   requests answered, released records acquired again, and the start offset moved past the
-//!   records of the change.
+//! - **Changes** come from acknowledgements, and from sessions, locks and letters that ended. They
+//!   also come from records that turn out to be removed or aborted: by a read, or because the log
+//!   begins later. Before a flush, the caller takes all changes as one with
+//!   [`SharePartition::take_change`], and passes it to [`crate::States::change`]. After the flush,
+//!   [`SharePartition::flushed`] makes them final. Only then may requests be answered, released
+//!   records be acquired again, and the start offset pass the changed records.
 //! - **Time**: at [`SharePartition::next_deadline`] the caller calls [`SharePartition::expire`].
 //! - **Letters**: [`SharePartition::take_letters`] returns the records for the dead letter queue.
 //!   Each letter ends with [`SharePartition::letter_ended`].
@@ -59,15 +59,17 @@ pub struct SharePartition {
     members: Members,
     /// Whether a record may be available, or a hole may be open. False saves a search for them.
     may_be_available: bool,
-    /// The earliest time at which a lock can end.
+    /// The earliest time at which a lock may end.
     next_lock: Option<i64>,
     has_unwritten: bool,
     /// Whether a record may need a dead letter.
     has_letters: bool,
 }
 
-/// The range in which an opened state may lack records that were never acknowledged: from its first
-/// hole to its last offset. It is closed when `end` has moved on.
+/// A share partition was opened from its state, and the state has no batch for some offsets before
+/// its last one: these are holes. They are read again, as their records were perhaps never
+/// acknowledged. This is the range from the first hole to the last offset of the state. It is
+/// closed, and no longer counts, when the end of the share partition has moved past that offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Holes {
     first: i64,
@@ -84,7 +86,7 @@ pub struct InFlight<'p> {
     /// None unless the record is acquired.
     pub member: Option<&'p str>,
     pub locked_until: Option<i64>,
-    /// Whether this state is not final: its record is not flushed.
+    /// Whether the change to this state may still be lost: no record with it is flushed yet.
     pub is_changing: bool,
 }
 
@@ -138,9 +140,10 @@ impl SharePartition {
         self.in_flight_count() < limit
     }
 
-    /// Moves the start offset past all records that are done. Kafka moves it only after a change
-    /// was written, and past a filled hole only after the end has moved on. If aborted or compacted
-    /// records fill the limit, Kafka's start offset never moves again.
+    /// Moves the start offset past all records that are done. Kafka does this only after a change
+    /// was written. Even if a hole was filled, Kafka passes it only after the end has moved on. So
+    /// in Kafka, if aborted or compacted records use up the limit, the start offset never moves
+    /// again.
     fn make_room(&mut self) {
         if let Some(holes) = self.open_holes() {
             self.holes_begin_at(self.first_missing(holes.first));

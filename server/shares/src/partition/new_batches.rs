@@ -41,8 +41,9 @@ impl SharePartition {
         count
     }
 
-    /// The last offset to acquire: the end of the log batch that reaches the limit. While holes are
-    /// open, batches in flight may begin inside a batch of the log.
+    /// The last offset to acquire: `last`. If the limit `max` is reached before it, the end of the
+    /// batch of the log in which it is reached. While holes are open, never later than `last`:
+    /// another batch in flight may begin inside that batch of the log.
     fn last_to_acquire(&self, batches: &[LogBatch], first: i64, last: i64, max: i64) -> i64 {
         if max > last - first {
             return last;

@@ -44,7 +44,8 @@ impl SharePartition {
     }
 }
 
-/// The part of a batch with offsets that records can have. A write may contain any offsets.
+/// The part of a batch that the share partition gets: from the start offset on, and up to the
+/// greatest offset that a record can have. The batch may have any offsets, as a write may.
 fn within(batch: StateBatch, start: i64) -> Option<StateBatch> {
     let (first, last) = (batch.first.max(start), batch.last.min(OFFSET_MAX));
     (first <= last).then_some(StateBatch { first, last, ..batch })

@@ -14,12 +14,12 @@ pub(super) struct Status {
     /// The member that has acquired the record.
     pub(super) member: Member,
     pub(super) hold: Hold,
-    /// The reason why the record is Archiving. None in other states, and if the opened state lacks
-    /// the reason.
+    /// The reason why the record is Archiving. None in other states. Also None if the record was
+    /// Archiving when the share partition was opened: the state has no reason.
     pub(super) cause: Option<Cause>,
 }
 
-/// The event for which a status waits, if any.
+/// The event that ends this status, or makes it final, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     None,
@@ -27,7 +27,7 @@ pub(super) enum Hold {
     Lock(i64),
     /// The change to this state is in no record yet.
     Unwritten,
-    /// The change to this state is in the record at this position, which is not flushed yet.
+    /// The change to this state has this number, and is in a record that is not flushed yet.
     Written(u64),
     /// The letter of an Archiving record was taken, and has not ended.
     Letter,
@@ -77,8 +77,8 @@ impl Status {
         Self { hold: Hold::Letter, ..self }
     }
 
-    /// The new status of a record that is archived at once. If it was changing, it is not final
-    /// yet.
+    /// The new status of a record that is archived without a record of state. If an earlier change
+    /// of the record is not flushed yet, the new status is not final before that flush, either.
     pub(super) fn archived(self) -> Self {
         let hold = if self.is_changing() { self.hold } else { Hold::None };
         Self { state: RecordState::Archived, member: Member::NONE, hold, ..self }

@@ -1,6 +1,6 @@
 //! Throttles suspicious records: records that were already delivered often without success. With
-//! each delivery fewer of them are acquired together, so that a record that kills its readers
-//! affects no others.
+//! each delivery, fewer of them are acquired together. So a record that makes each of its consumers
+//! crash is soon acquired alone, and affects no other records.
 
 use super::acquire::{AcquiredRange, Acquisition};
 use super::in_flight::{Batch, Run};
@@ -33,8 +33,9 @@ impl Throttle {
         self.limit > 2 && count == self.limit - 1
     }
 
-    /// The number of records of a batch that are acquired together. It depends on the delivery
-    /// count of the first suspicious record: half of the batch, then a quarter, and so on.
+    /// The number of records of a batch that are acquired together: half of the batch, after the
+    /// next delivery a quarter of it, and so on. `count` is the delivery count of the first
+    /// suspicious record.
     fn share(&self, len: i64, count: i16) -> i64 {
         let halvings = u32::try_from(count - self.from + 1).unwrap_or(0).min(62);
         (len >> halvings).max(1)
@@ -79,17 +80,18 @@ impl AcquiredRange {
 /// The number of records of one batch that may still be acquired.
 struct Quota {
     throttle: Throttle,
-    /// The maximum number of records that the mode allows.
+    /// The maximum number of records, in the mode `RecordLimit`.
     records: Option<i64>,
-    /// The maximum number of records that are acquired together with a suspicious record; set at
-    /// the first suspicious record.
+    /// The maximum number of records that are acquired together with a suspicious record. None
+    /// until the first suspicious record is reached.
     suspicious: Option<i64>,
     taken: i64,
     is_over: bool,
 }
 
 impl Quota {
-    /// The last offset of an available run to acquire; None if none of its records is acquired.
+    /// The last offset to acquire of a run of available records. None if no record of the run is
+    /// acquired.
     fn take(&mut self, len: i64, run: Run) -> Option<i64> {
         let count = run.status.count;
         let is_last_try = self.throttle.is_last_try(count);
@@ -100,8 +102,8 @@ impl Quota {
         if count >= self.throttle.from && self.suspicious.is_none() {
             self.suspicious = Some(self.throttle.share(len, count));
         }
-        // A quota may become known only after more records than it allows were taken. Such a quota
-        // does not count.
+        // A quota that becomes known only now may be exceeded by the records that were taken
+        // before. Then it does not count.
         let quotas = [is_last_try.then_some(self.taken + 1), self.records, self.suspicious];
         let left = quotas.into_iter().flatten().filter(|it| *it > self.taken).min();
         let left = left.map_or(i64::MAX, |it| it - self.taken);

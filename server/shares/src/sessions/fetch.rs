@@ -46,7 +46,8 @@ impl Sessions {
     /// # Errors
     /// - SHARE_SESSION_NOT_FOUND.
     /// - INVALID_SHARE_SESSION_EPOCH.
-    /// - SHARE_SESSION_LIMIT_REACHED; this answer waits for MaxWaitMs.
+    /// - SHARE_SESSION_LIMIT_REACHED. The caller sends this answer only after the request's
+    ///   MaxWaitMs.
     /// - INVALID_REQUEST for acknowledgements in an initial request.
     pub fn fetch(
         &mut self,
@@ -110,9 +111,10 @@ impl Sessions {
         ErrorCode::ShareSessionLimitReached
     }
 
-    /// Whether the answer to a subsequent ShareFetch includes a partition: if it has records or
-    /// news (an error, or the result of acknowledgements), or was not answered in this session yet.
-    /// A partition with records is fetched last the next time.
+    /// Whether the answer to a subsequent ShareFetch includes a partition. It does if the partition
+    /// has records or news (an error, or the result of acknowledgements). It also does if the
+    /// session got the partition after its first request, and no answer has included it since. A
+    /// partition with records is fetched last the next time.
     pub fn is_answered(
         &mut self,
         key: &SessionKey,

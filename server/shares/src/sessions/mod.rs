@@ -68,8 +68,8 @@ struct Session {
     /// The expected epoch of the next request.
     epoch: i32,
     connection: Connection,
-    /// The address of the client that opened the session. The session's partitions count against
-    /// the share of this address.
+    /// The address of the client that opened the session. The number of partitions that one address
+    /// may have is limited, and those of this session count.
     address: Address,
     partitions: Partitions,
 }
@@ -77,8 +77,8 @@ struct Session {
 #[derive(Debug)]
 struct Opened {
     key: SessionKey,
-    /// Whether the session was replaced or closed later. If so, the end of the connection does not
-    /// end it.
+    /// Whether this session is gone: it was replaced, or closed. Then no session ends with the
+    /// connection.
     is_stale: bool,
 }
 
@@ -146,9 +146,9 @@ impl Sessions {
         if epoch == FINAL_EPOCH { Ok(()) } else { session.take(epoch) }
     }
 
-    /// Ends a session. Call it once the acknowledgements of its last request are flushed: then the
-    /// release of the member's other records has the start offset after the acknowledgements, as in
-    /// Kafka.
+    /// Ends a session. To be called once the acknowledgements of its last request are flushed. The
+    /// member's other records are then released, by a record of state whose start offset is already
+    /// past the acknowledged records. Kafka does the same.
     ///
     /// # Errors
     /// SHARE_SESSION_NOT_FOUND.
@@ -175,8 +175,8 @@ impl Sessions {
         Some(Ended { member_id: key.member_id.clone(), partitions })
     }
 
-    /// The last refusal of a session or of partitions since the last call: the limit, and whether
-    /// the limit itself or the share of an address was used up.
+    /// The last refusal of a session or of partitions, if there was one since the last call: the
+    /// limit, and whether the whole limit was reached, or the part of it that one address may use.
     pub fn take_refused(&mut self) -> Option<(SessionLimit, Exceeded)> {
         self.refused.take()
     }

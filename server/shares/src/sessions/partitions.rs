@@ -13,8 +13,8 @@ pub(super) struct Partitions {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     number: u64,
-    /// Whether a later request has added the partition to the session, and no answer has included
-    /// it since.
+    /// Whether the partition was added to the session after its first request, and no answer has
+    /// included it since.
     is_new: bool,
 }
 
@@ -44,8 +44,8 @@ impl Partitions {
         }
     }
 
-    /// Notes an answer. Returns whether it is the first answer for this partition. A partition with
-    /// records becomes the last one.
+    /// Notes an answer that may include this partition. Returns whether the partition is new: see
+    /// [`Place::is_new`]. A partition with records becomes the last one.
     pub(super) fn answered(&mut self, at: TopicPartition, has_records: bool) -> bool {
         let Some(place) = self.places.get_mut(&at) else { return false };
         let is_new = core::mem::take(&mut place.is_new);

@@ -1,4 +1,5 @@
-//! Access to states for checks: by group, and after encoding and decoding.
+//! Functions for checks: the groups in order, the audit of states, and copies with some groups
+//! only.
 
 use super::stored::{read_state, write_state};
 use super::{State, States};
@@ -32,13 +33,14 @@ impl States {
         self.states.iter().map(|(key, state)| bytes_of(key, state)).sum()
     }
 
-    /// Forgets the states of other groups, for a copy that is built from the log.
+    /// Drops the states of all groups for which `is_kept` is false. For a check copy, which is
+    /// built from the log.
     pub fn keep_groups(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.states.retain(|key, _| is_kept(&key.group_id));
     }
 
-    /// Compares the next state after `key` with its encoded and decoded form. Returns its key, and
-    /// whether both are equal. None after the last state.
+    /// Takes the state that follows `key`, encodes and decodes it, and compares the result with it.
+    /// Returns the key of this state, and whether both are equal. None after the last state.
     pub fn audit_after(
         &self,
         key: Option<&SharePartitionKey>,

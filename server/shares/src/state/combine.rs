@@ -1,6 +1,7 @@
-//! Combines changes of records with the known state (`PersisterStateBatchCombiner` in Kafka). If a
-//! record has two states, the greater delivery count wins, then the greater state id, in any order
-//! of arrival. The result is the shortest list of batches.
+//! Combines changes of records with the known state (`PersisterStateBatchCombiner` in Kafka). A
+//! record may have a state in several batches. Then the one with the greater delivery count wins.
+//! If the counts are equal, the one with the greater state id wins. The order in which they arrived
+//! does not matter. The result is the shortest list of batches.
 
 use super::{NO_OFFSET, StateBatch};
 use alloc::collections::BinaryHeap;
@@ -47,7 +48,8 @@ struct Combined {
 }
 
 impl Combined {
-    /// Continues up to `next`, or to the end of all batches that have begun.
+    /// Adds batches from the current offset up to `next`. With None, up to the end of all batches
+    /// that have begun.
     fn until(&mut self, next: Option<i64>) {
         while let Some(Open { rank, last }) = self.open.peek().copied() {
             if last < self.at {

@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// The state as a snapshot. It lacks the fence and the number of updates.
+    /// The state as a snapshot. Snapshots do not contain the fence and the number of updates.
     pub fn snapshot(&self) -> ShareSnapshotValue {
         ShareSnapshotValue {
             snapshot_epoch: self.snapshot_epoch,
@@ -62,8 +62,8 @@ impl State {
         self
     }
 
-    /// The start after a write. The offset never decreases, and the count belongs to the offset: an
-    /// outdated write changes neither.
+    /// The start offset and the count after a write. The start offset never decreases. The count
+    /// counts from the start offset, so an outdated write, with an earlier offset, changes neither.
     fn start_after(&self, write: &Write<'_>) -> Start {
         let (offset, count) = (write.start_offset, write.delivery_complete_count);
         let known = self.delivery_complete_count;

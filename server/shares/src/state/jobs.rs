@@ -17,16 +17,17 @@ pub struct JobSlice {
 }
 
 impl States {
-    /// Whether the last snapshot of each share partition was made without a request: its two times
-    /// differ. Then the cluster is quiet, and no [cold snapshots](Self::cold_snapshots) are needed.
+    /// Whether the last snapshot of each share partition was made by this job, and not for a
+    /// request. The two times of such a snapshot differ. Then the cluster is quiet, and no
+    /// [cold snapshots](Self::cold_snapshots) are needed.
     pub fn are_quiet(&self) -> bool {
         self.states.values().all(|state| state.created != state.written)
     }
 
-    /// Snapshots of cold share partitions: they have had no snapshot for `interval_ms`
-    /// (`share.coordinator.cold.partition.snapshot.interval.ms`). Visits the next `count` share
-    /// partitions after a key. After a snapshot, the updates of its share partition can be removed
-    /// from the log.
+    /// Makes snapshots of share partitions that are cold: they have had no snapshot for
+    /// `interval_ms` (`share.coordinator.cold.partition.snapshot.interval.ms`). Visits the next
+    /// `count` share partitions after the key `after`. Once a share partition has a new snapshot,
+    /// its older updates can be removed from the log.
     pub fn cold_snapshots(
         &self,
         (after, count): (Option<&SharePartitionKey>, usize),

@@ -1,6 +1,7 @@
-//! Share state of records that were lost. After a power loss, a log may end before records that
-//! were written, delivered and acknowledged, but not synced. New records get the same offsets.
-//! (Kafka relies on replicas and keeps the share state, so new records would be skipped.)
+//! Share state of records that were lost. After a power loss, the end of a log may be missing:
+//! records that were written but not synced. They may have been delivered and acknowledged. New
+//! records then get the same offsets. (Kafka relies on replicas and keeps the share state. So it
+//! would skip the new records.)
 
 use super::requests::record;
 use super::{State, StateBatch, States};
@@ -10,8 +11,9 @@ use muster_codec::Wall;
 use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
 
 impl States {
-    /// Snapshots without lost records, for share partitions whose state has records at or after the
-    /// end of their log, or starts after this end. `end` is None if the end is not known.
+    /// Finds the share partitions whose state has records at or after the end of their log, or
+    /// whose start offset is after this end. Returns a snapshot without these records for each.
+    /// `end` returns None if the end of a log is not known.
     pub fn without_lost(
         &self,
         end: impl Fn(TopicPartition) -> Option<i64>,
@@ -27,8 +29,9 @@ impl States {
 }
 
 impl State {
-    /// The state without records at or after `end`; None if it has no such record, and does not
-    /// start after `end`. Apart from this, only InitializeShareGroupState lowers the start offset.
+    /// The state without records at or after `end`, and with a start offset of at most `end`. None
+    /// if this changes nothing. The only other way to lower a start offset is
+    /// InitializeShareGroupState.
     fn shortened(&self, end: i64, now: Wall) -> Option<ShareSnapshotValue> {
         let known_end = self.batches.last().map_or(0, |it| it.last.saturating_add(1));
         if self.start_offset.max(known_end) <= end {

@@ -21,7 +21,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::records::ShareStateBatch;
 
-/// The start offset before `share.auto.offset.reset` has decided it for the first reader.
+/// The start offset of a state for which none was set yet. When the group first reads, it is set
+/// according to `share.auto.offset.reset`.
 pub const NO_OFFSET: i64 = -1;
 /// The delivery complete count of a state in which it is not known.
 pub const NO_COUNT: i32 = -1;
@@ -41,7 +42,8 @@ pub struct State {
     pub snapshot_epoch: i32,
     pub state_epoch: i32,
     pub leader_epoch: i32,
-    /// The start offset: all records before it are done. [`NO_OFFSET`] if it is not decided yet.
+    /// The start offset: all records before it are done, or were removed from the log.
+    /// [`NO_OFFSET`] if it is not decided yet.
     pub start_offset: i64,
     /// The number of records from the start offset on that are done.
     pub delivery_complete_count: i32,
@@ -62,7 +64,7 @@ pub struct Fence {
     pub state_epoch: i32,
 }
 
-/// Records with the same state, from `first` to `last`. The order is that of Kafka's combiner.
+/// Records with the same state, from `first` to `last`. `Ord` sorts them like Kafka's combiner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StateBatch {
     pub first: i64,

@@ -21,8 +21,8 @@ impl States {
         let mut state = State::of_snapshot(snapshot);
         if let Some(before) = self.states.get(&key) {
             state.fence = state.fence.at_least(before.fence);
-            // Kafka continues to count after a snapshot that was written for another reason than
-            // the number of updates.
+            // As in Kafka, a snapshot sets the number of updates back to 0 only if it was made
+            // because of this number. After any other snapshot, the count continues.
             let counts_on = |it: &u32| *it < self.updates_per_snapshot;
             state.updates = before.updates.map(|it| if counts_on(&it) { it } else { 0 });
         }
@@ -38,7 +38,8 @@ impl States {
         self.states.insert(key, state);
     }
 
-    /// The same key with the group name of another key, so that the name is in memory once.
+    /// The key. If the states have another key of the group, both share its text for the group id,
+    /// so that the text is in memory only once.
     fn with_known_group(&self, key: SharePartitionKey) -> SharePartitionKey {
         let next = self.states.range(&key..).next();
         let before = || self.states.range(..&key).next_back();
@@ -68,7 +69,7 @@ impl State {
         }
     }
 
-    /// The state of an update whose snapshot is lost.
+    /// The state according to an update, if the snapshot before the update is missing.
     fn of_update(update: &ShareUpdateValue) -> Self {
         Self {
             snapshot_epoch: update.snapshot_epoch,

@@ -47,7 +47,8 @@ pub struct Summary {
     pub state_epoch: i32,
     pub leader_epoch: i32,
     pub start_offset: i64,
-    /// The number of records that are done. Answers have it only from version 1 on.
+    /// The number of records from the start offset on that are done. Answers have it only from
+    /// version 1 on.
     pub delivery_complete_count: i32,
 }
 
@@ -58,9 +59,9 @@ pub struct Refusal {
     pub message: &'static str,
 }
 
-/// Whether Kafka answers a request with neither results nor an error: it names no group, no topic,
-/// or a topic without partitions (which InitializeShareGroupState does not check). `topics` has the
-/// number of partitions of each topic.
+/// Whether the answer to a request has neither results nor an error, as in Kafka. This is so if the
+/// request names no group, no topic, or a topic without partitions. (InitializeShareGroupState does
+/// not check the latter.) `topics` has the number of partitions of each topic.
 pub fn is_answered_empty(
     group_id: &str,
     topics: impl IntoIterator<Item = usize>,
@@ -71,9 +72,9 @@ pub fn is_answered_empty(
 }
 
 impl States {
-    /// Initializes or replaces the state of a share partition. If the state is already as
-    /// requested, no record is written, because messages and requests are repeated (Kafka after
-    /// 4.4).
+    /// Initializes or replaces the state of a share partition. No record is written if the state
+    /// has this epoch and this start offset already: messages and requests may be repeated. (Kafka
+    /// after 4.4 does the same.)
     ///
     /// # Errors
     /// The partition or the epoch is negative, the epoch is too old, or the partition does not
@@ -99,7 +100,8 @@ impl States {
         Ok(Some(record(key, ShareValue::Snapshot(snapshot))))
     }
 
-    /// The state for a reader. A new leader epoch is written to a record, and fences older ones.
+    /// The state for a leader that begins to use it. If its leader epoch is new, also returns a
+    /// record of this epoch, which fences off older leaders.
     ///
     /// # Errors
     /// The partition or the epoch is negative, the state is not initialized, the epoch is too old,
@@ -151,8 +153,8 @@ impl States {
         self.states.get(key).is_none_or(|state| state.fits(change))
     }
 
-    /// The record of changes that the share partition itself makes. No epoch fences it. None if the
-    /// state was deleted. The caller has checked [`Self::fits`].
+    /// The record of changes that the share partition itself makes. They have no epoch, so they
+    /// cannot be fenced off. None if the state was deleted. The caller has checked [`Self::fits`].
     pub fn change(
         &self,
         key: &SharePartitionKey,
@@ -217,7 +219,7 @@ fn check_name(key: &SharePartitionKey) -> Result<(), Refusal> {
     if key.partition < 0 { Err(Refusal::NEGATIVE_PARTITION) } else { Ok(()) }
 }
 
-/// Checks that a request has an epoch. Only share partitions of this shard write without one.
+/// Checks that a request has an epoch. Only changes by share partitions of this shard have none.
 fn check_given(epoch: i32, refusal: Refusal) -> Result<(), Refusal> {
     if epoch < 0 { Err(refusal) } else { Ok(()) }
 }

@@ -1,9 +1,10 @@
 //! States in a snapshot of the server's log. They are written some at a time while they change, and
 //! read at startup.
 //!
-//! The states of a slot are in chunks, in the order of their keys. A chunk has the states at a
-//! certain log end offset. Keys between these states had no state then. Replaying an update twice
-//! would count it twice, so [`StoredEnds`] says which records a state already includes.
+//! The states of a slot are in chunks, in the order of their keys. A chunk begins with an offset of
+//! the log, and has the states as they were at this offset. A key between two states of the chunk
+//! had no state then. Replaying an update twice would count it twice, so [`StoredEnds`] says which
+//! records a state already includes.
 //!
 //! Startup reads all states: 100,000 take a tenth of a second.
 
@@ -32,18 +33,19 @@ impl StatesWalk {
     }
 }
 
-/// The offsets from which the log must be replayed for the states that were read.
+/// For each share partition, the offset from which the log must be replayed after the states were
+/// read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredEnds {
-    /// The last key and the offset of each chunk, except of the last chunk.
+    /// For each chunk but the last one: its last key, and its offset.
     chunks: Vec<(SharePartitionKey, i64)>,
     /// The offset of the last chunk, which contains all greater keys.
     rest: i64,
 }
 
 impl StoredEnds {
-    /// The log end offset up to which the state of a share partition, or its absence, includes all
-    /// records.
+    /// The offset before which all records are included in the state of this share partition. This
+    /// is true even if it has no state.
     pub fn of(&self, key: &SharePartitionKey) -> i64 {
         let at = self.chunks.partition_point(|(last, _)| last < key);
         self.chunks.get(at).map_or(self.rest, |(_, offset)| *offset)
@@ -56,8 +58,8 @@ impl StoredEnds {
 }
 
 impl States {
-    /// Appends the next chunk of a walk, of about `bytes`. `offset` is the end of the slot's log,
-    /// whose records must all be replayed.
+    /// Appends the next chunk of a walk, of about `bytes`. `offset` is the end of the slot's log.
+    /// All records before it must have been replayed.
     pub fn write_chunk(&self, walk: &mut StatesWalk, offset: i64, bytes: usize, out: &mut Vec<u8>) {
         out.extend(offset.to_be_bytes());
         let (last, mut reached) = (walk.last.take(), None);

@@ -9,22 +9,22 @@ pub enum Difference {
     InitializedAgain,
     /// Kafka: records of aborted transactions are written as done only with the next change.
     AbortedAlone,
-    /// Kafka: offsets without records, between those in flight, count as lag until the start offset
-    /// has passed them and another change is written.
+    /// Kafka: some offsets between those in flight have no records. They count as lag until the
+    /// start offset has passed them and another change is written.
     WithoutRecords,
-    /// Kafka: a batch of the log with the start offset inside is acquired as a whole, if no batch
-    /// in flight has the start offset. The run ends.
+    /// Kafka: if the start offset is inside a batch of the log, and in no batch in flight, this
+    /// batch is acquired from its beginning. The run ends.
     BeforeStart,
     /// Kafka: once the log starts after all records in flight, the end of a lock on one of them
     /// sets the start offset back. The run ends.
     StartGoesBack,
-    /// Kafka: the start offset does not move while a hole of the loaded state may have records,
-    /// even if they are gone. After the hole was filled, the start offset moves only at the next
-    /// write. A fetch continues to read at a hole that the start offset has passed, and finds
-    /// nothing there. The run ends.
+    /// Kafka: a loaded state has a hole: offsets that are in no batch, but may have records. While
+    /// it is open, the start offset does not move, even if the records are gone. After it was
+    /// filled, the start offset moves only at the next write. If the start offset has passed a
+    /// hole, fetches still read there, and find nothing. The run ends.
     HoleStays,
-    /// Kafka: an acknowledgement fails with an exception, where nothing is in flight before its
-    /// records. The run ends.
+    /// Kafka: an acknowledgement of records fails with an exception if nothing before them is in
+    /// flight. The run ends.
     Exception,
 }
 

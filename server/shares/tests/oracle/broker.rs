@@ -41,8 +41,8 @@ pub struct Broker {
     position: u64,
 }
 
-/// The share partitions with a hole in Kafka's state that may have records; true if the start
-/// offset has passed the hole's first offset.
+/// The share partitions whose state in Kafka has a hole that may have records. The value is true if
+/// the start offset has passed the first offset of the hole.
 pub type Holes = BTreeMap<SharePartitionKey, bool>;
 
 #[derive(Debug)]
@@ -50,8 +50,8 @@ pub struct Open {
     pub partition: SharePartition,
     /// A number that distinguishes this share partition from earlier ones with the same name.
     pub number: u64,
-    /// The last read offset and its byte position in the segment. Kafka remembers them to count the
-    /// minimum bytes.
+    /// The offset that was read last, and its byte position in the segment. Kafka remembers both,
+    /// to know when a fetch has its minimum bytes.
     pub position: Option<(i64, i64)>,
 }
 
@@ -98,9 +98,9 @@ impl Broker {
         }
     }
 
-    /// Applies an operation, and compares the outcome with Kafka's. If there is an intended
-    /// difference after which the run cannot continue, returns it. Each share partition that
-    /// differs needs an intended difference of its own.
+    /// Applies an operation, and compares the outcome with Kafka's. Each share partition that
+    /// differs needs an intended difference that explains it. Then the run cannot continue, and the
+    /// difference is returned.
     pub fn apply(&mut self, line: &Line) -> Result<Option<Difference>, String> {
         let before = (self.shown.clone(), self.with_hole.clone());
         let mut met = None;

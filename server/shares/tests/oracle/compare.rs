@@ -87,7 +87,8 @@ impl Broker {
         list(&answer["partitions"]).iter().map(|it| (key(it), it)).collect()
     }
 
-    /// The differences of an answer as a whole: one for each partition that the answer has news of.
+    /// If an answer differs, each partition with acquired records or an error in it counts as
+    /// different.
     fn of_each(&self, group: &str, answer: &Value, what: &str) -> Vec<Differs> {
         let says = |it: &Value| it["acquired"] != json!([]) || it.get("error").is_some();
         let parts = self.by_partition(group, answer);
@@ -98,7 +99,8 @@ impl Broker {
         keys.into_iter().map(|key| Differs::of(key, what.to_owned())).collect()
     }
 
-    /// The changes of each share partition must be the sum of those that Kafka wrote.
+    /// For each share partition, muster's changes of the operation, all together, must equal those
+    /// that Kafka wrote.
     pub fn compare_changes(&mut self, out: &Value) -> Vec<Differs> {
         let mut calls: BTreeMap<SharePartitionKey, Vec<&Value>> = BTreeMap::new();
         let writes = list(&out["persister"]).iter().filter(|it| it["kind"] == "write");
@@ -136,8 +138,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Writes a part of a change in the same pieces as Kafka. The pieces become batches of a share
-    /// partition that is opened later.
+    /// Writes a change in the same batches as Kafka. If the share partition is opened again later,
+    /// these batches of its state decide what is acquired together.
     fn write(&mut self, key: &SharePartitionKey, call: &Value) {
         let batch = |it: &Value| StateBatch {
             first: int(&it[0]),
@@ -256,9 +258,9 @@ fn answer_of(kafkas: &Value) -> Value {
     json!({"partitions": partitions})
 }
 
-/// The start offset of the first change, and the state of each offset; None without changes.
-/// Changes are joined because Kafka writes each ended lock separately, and moves the start in
-/// between.
+/// All changes of a share partition, joined: the start offset of the first one, and the last state
+/// of each offset. None if there are no changes. They are joined because Kafka writes the end of
+/// each lock separately, and may move the start offset in between.
 type Joined = Option<(i64, BTreeMap<i64, (i64, i64)>)>;
 
 fn joined(changes: &[TakenChange]) -> Joined {

@@ -12,7 +12,8 @@ pub struct Letters {
     /// The number of records whose letters equalled Kafka's.
     pub compared: usize,
     are_held: bool,
-    /// Kafka's letters that have not ended, with the number of their open share partition.
+    /// Kafka's letters that have not ended. Each has the number of its share partition, which
+    /// changes when the share partition is opened again.
     held: Vec<Held>,
     /// muster's letters in the current operation: delivery count and cause, by offset.
     handed_over: BTreeMap<SharePartitionKey, BTreeMap<i64, (i64, &'static str)>>,
@@ -27,8 +28,8 @@ struct Held {
 }
 
 impl Broker {
-    /// Takes the letters of a share partition. They end at once, unless letters are held. Returns
-    /// whether any ended.
+    /// Takes the letters of a share partition. They end at once, unless the test holds letters.
+    /// Returns whether letters ended.
     pub fn hand_over(&mut self, key: &SharePartitionKey) -> bool {
         let settings = self.settings(&key.group_id);
         let Some(open) = self.open.get_mut(key) else { return false };
@@ -44,7 +45,8 @@ impl Broker {
         !letters.is_empty() && !self.letters.are_held
     }
 
-    /// Ends held letters. Kafka's division of records into letters decides which.
+    /// Ends some of the letters that are held. muster may divide the same records into other
+    /// letters, so the bounds of Kafka's letters count.
     pub fn end_letters(&mut self, op: &Value) {
         let index = usize::try_from(int_or(&op["index"], 0)).unwrap();
         let mut count = int_or(&op["answer"], 0);

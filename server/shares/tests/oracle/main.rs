@@ -66,8 +66,8 @@ fn share_partitions_are_as_kafkas() {
     }
 }
 
-/// When a run ends, the test adds a change of another share partition to Kafka's output. No
-/// intended difference of the line explains this change.
+/// The test takes the last operation of a run, and adds a change of another share partition to
+/// Kafka's output. No intended difference in this operation may explain the change.
 #[test]
 fn a_difference_of_a_share_partition_explains_none_of_another() {
     let mut refused = 0;
@@ -99,10 +99,10 @@ fn a_difference_of_a_share_partition_explains_none_of_another() {
     assert!(refused > 3, "{refused}");
 }
 
-/// Replays a transcript up to the first operation without a counterpart in muster, or up to an
-/// intended difference after which the states differ. Two kinds of operations have no counterpart:
-/// writes that are answered late or with errors, and offsets that are altered under an open share
-/// partition.
+/// Replays a transcript. Ends early at an operation that muster does not have, or after an intended
+/// difference that makes later states differ. muster does not have two kinds of operations: writes
+/// of share state that are answered late or with errors, and requests for share state while a share
+/// partition is open, which may alter its offsets.
 fn partition_run(transcript: &Transcript) -> Result<(broker::Broker, usize), String> {
     let mut broker = broker::Broker::new(&transcript.lines[0].input);
     for (number, line) in transcript.lines.iter().enumerate().skip(1) {

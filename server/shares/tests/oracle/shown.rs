@@ -35,15 +35,15 @@ impl Shown {
         Self::new(int(&state["start"]), int(&state["end"]), runs)
     }
 
-    /// Leaves out records before the start offset that are done. Kafka forgets them with a later
-    /// write than muster if the log's start has passed them.
+    /// Leaves out records that are done and before the start offset. If the log's start has passed
+    /// such records, Kafka forgets them with a later write than muster.
     fn new(start: i64, end: i64, mut runs: Vec<Run>) -> Self {
         runs.retain(|it| it.last >= start || !it.is_done());
         Self { start, end, runs }
     }
 
-    /// Whether only the start offset differs, and all records from this start to the other one are
-    /// done.
+    /// Whether the two differ only in the start offset: this one is earlier, and all records up to
+    /// the other one are done.
     pub fn is_done_before(&self, other: &Self) -> bool {
         let is_open = |it: &&Run| it.last >= other.start;
         self.starts_before(other)

@@ -48,7 +48,8 @@ pub struct Coordinator {
 #[derive(Debug)]
 struct Logged {
     record: ShareRecord<'static>,
-    /// The end of Kafka's batch; the greatest value for records of muster that are not compared.
+    /// The end of Kafka's batch that has the record. `i64::MAX` for a record of muster that is not
+    /// compared with Kafka's yet.
     batch_end: i64,
 }
 
@@ -137,9 +138,9 @@ impl Coordinator {
         self.append_all(ends.records);
     }
 
-    /// Writes snapshots of cold share partitions at the times at which Kafka wrote such snapshots.
-    /// At other times there must be none, unless Kafka's job was delayed because it waited for the
-    /// log.
+    /// Writes snapshots of cold share partitions at the times at which Kafka wrote batches, and at
+    /// those at which its job was due. So muster may not write any that Kafka has not written. If
+    /// Kafka's job was delayed, because it waited for the log, the due times do not count.
     fn advance(&mut self, before: i64, out: &Value) -> Check {
         let interval = self.config.cold_interval_ms;
         let mut times: Vec<_> = list(&out["batches"]).iter().map(|it| int(&it["at"])).collect();
@@ -156,8 +157,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Drops whole batches, because the oracle shows the records of a batch in another order than
-    /// its log.
+    /// Drops the batches of the log that Kafka pruned. Always drops whole batches: in the oracle's
+    /// output, the records of a batch have another order than in its log.
     pub fn prune(&mut self, out: &Value) {
         let start = out["pruned"].as_i64();
         self.log.retain(|it| start.is_none_or(|start| it.batch_end > start));
@@ -168,8 +169,9 @@ impl Coordinator {
         self.log.iter().for_each(|it| self.states.replay(&it.record));
     }
 
-    /// Appends and replays a record. If the oracle's log failed, this fails too, unless the failure
-    /// was for a job of Kafka. Returns false if it failed.
+    /// Appends and replays a record. If the oracle's append failed in this operation, this one
+    /// fails, too, unless the failed append was one of a background job. Returns false if it
+    /// failed.
     pub fn append(&mut self, record: ShareRecord<'static>) -> bool {
         if self.has_failed(&key_of(&record)) {
             return false;
@@ -181,7 +183,8 @@ impl Coordinator {
         true
     }
 
-    /// Whether the next append of the oracle fails, and is an append for this share partition.
+    /// Whether the oracle's next append fails. If Kafka wrote a record for this share partition,
+    /// the append that failed was another one.
     fn has_failed(&mut self, key: &SharePartitionKey) -> bool {
         std::mem::take(&mut self.append_fails) && !self.kafka_wrote.contains(key)
     }
@@ -208,7 +211,7 @@ impl Coordinator {
     }
 
     /// Compares muster's records of this operation with Kafka's: they must be equal, except for
-    /// intended differences. The log takes Kafka's records.
+    /// intended differences. In muster's log they are replaced by Kafka's.
     fn compare_records(&mut self, out: &Value, which: impl Fn(&Value) -> bool) -> Check {
         let mut ours = std::mem::take(&mut self.written);
         self.log.truncate(self.log.len() - ours.len());
@@ -266,8 +269,9 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Each state must be in Kafka's dump. A dump names topics, not ids. A topic that was created
-    /// again may have two states: the old one stays if its end cannot be appended.
+    /// Checks that each state is in Kafka's dump. The dump has topics by name, not by id. If a
+    /// topic was deleted and created again, the dump may have two states for its name: the old
+    /// state stays if its tombstone cannot be appended.
     fn compare_dump(&self, out: &Value) -> Check {
         let mut kafkas: Vec<&Value> = list(&out["coordinator"]).iter().collect();
         for (key, state) in self.states.iter().filter(|(key, _)| !self.differing.contains(key)) {
@@ -351,7 +355,8 @@ impl Coordinator {
         match self.states.initialize(key, request, &self.world, Wall(self.now))? {
             Some(record) => Ok(self.answered(record, json!({}))),
             None => {
-                // Kafka resets the state. The snapshot that it writes ends the difference at once.
+                // The state is as requested already. muster writes nothing. Kafka resets the state
+                // and writes a snapshot, which `compare_records` gives to muster, too.
                 if !self.has_failed(key) {
                     self.argued.note(Difference::InitializedAgain);
                     self.differing.insert(key.clone());

@@ -22,12 +22,12 @@ pub struct Waiting {
     batch_size: i64,
     max_bytes: i64,
     min_bytes: i64,
-    /// The partitions in order, each with the number of the open share partition.
+    /// The partitions in order. The number shows whether the share partition was opened again.
     partitions: Vec<(SharePartitionKey, u64)>,
     errors: BTreeMap<SharePartitionKey, ErrorCode>,
 }
 
-/// For each partition that takes part, the offset to read.
+/// The partitions from which a fetch may acquire records, each with the offset to read.
 type Offsets = Vec<(SharePartitionKey, i64)>;
 
 impl Broker {
@@ -82,7 +82,8 @@ impl Broker {
         let log = self.log(at);
         let reset = if reset == "earliest" { log.start } else { log.end };
         let (epoch, now) = (log.epoch, Wall(self.now));
-        // Kafka's leader reads the state, which writes the leader epoch.
+        // Like Kafka's leader, reads the state. The read writes a record if the leader epoch is
+        // new.
         let Coordinator { states, world, .. } = &self.coordinator;
         let (_, record) = states.read(key, epoch, world, now).map_err(|it| it.error)?;
         let partition = SharePartition::open(states.get(key).unwrap(), reset).unwrap();
@@ -119,7 +120,8 @@ impl Broker {
         }
     }
 
-    /// The partitions from which records may be acquired.
+    /// The partitions from which the fetch may acquire records now, with the offset to read in
+    /// each.
     fn taking_part(&mut self, fetch: &Waiting) -> Offsets {
         let settings = self.settings(&fetch.group);
         let mut offsets = Vec::new();
@@ -203,8 +205,9 @@ impl Broker {
         reads
     }
 
-    /// Reads the records that are not read yet, acquires records and answers. Other fetches may
-    /// then find records.
+    /// Completes a fetch: reads the partitions that are not in `reads`, acquires records and
+    /// answers. Then tries the other fetches that wait for these partitions, which may now find
+    /// records.
     fn complete(
         &mut self,
         fetch: &Waiting,
