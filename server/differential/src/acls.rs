@@ -1,4 +1,4 @@
-//! Histories of a user whose ACLs change between requests, in the same way on both servers.
+//! Histories of a user. Between its requests, its ACLs are changed in the same way on both servers.
 
 use crate::wire::{Answer, Ask, Flaw, Side};
 use crate::world::World;
@@ -11,10 +11,10 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The number of users that both servers know: `u0` and so on. The password is the name.
+/// The number of users that both servers know: `u0` and so on. A user's password equals its name.
 pub const USERS: u64 = 64;
 
-/// On average, ACLs change before one in this number of requests.
+/// Before each request, the ACLs change with a probability of one in this number.
 const CHANGE_EVERY: u32 = 5;
 
 /// The time within which a server must show a change.
@@ -41,7 +41,7 @@ impl Acls {
     /// Sets ACLs that allow most requests for some types of resources.
     ///
     /// # Errors
-    /// A server cannot be reached, or refuses the change.
+    /// A server cannot be reached, refuses the change, or does not show it in time.
     pub fn begin(seed: u64, world: &mut World, sides: [&Side; 2]) -> io::Result<Self> {
         let mut acls = Self { user: format!("u{}", seed % USERS), current: Vec::new() };
         for (resource_type, name) in [

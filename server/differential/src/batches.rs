@@ -1,5 +1,5 @@
-//! Compares the record batches of two answers. They must be equal, except for producer ids, and in
-//! markers the time and the coordinator epoch.
+//! Compares the record batches of two answers. They must be equal, except for producer ids, the
+//! times that the server set, and the coordinator epochs of markers.
 
 use crate::ids::Ids;
 use muster_codec::Bytes;
@@ -10,7 +10,8 @@ use std::ops::Range;
 /// The header of a batch, and the bytes of its records.
 type Batch = (BatchHeader, Vec<u8>);
 
-/// Whether both have equal batches. Binds producer ids that are new.
+/// Whether two fields have equal batches. A new producer id or coordinator epoch of Kafka is noted
+/// as the counterpart of muster's: see [`Ids`].
 pub fn same(kafka: &Value, muster: &Value, ids: &mut Ids) -> bool {
     let (Some(kafka), Some(muster)) = (batches(kafka), batches(muster)) else {
         return kafka == muster;
@@ -35,14 +36,14 @@ fn coordinator_epoch((header, records): &Batch) -> Value {
     epoch.map_or(Value::Null, |bytes| i32::from_be_bytes(*bytes).into())
 }
 
-/// The bytes of the coordinator epoch in a marker's only record. The epoch is the last field of the
-/// value; the number of headers follows.
+/// The place of the coordinator epoch in a marker's only record. The epoch is the end of the value,
+/// and only the number of headers, one byte, follows it.
 fn epoch_at(length: usize) -> Option<Range<usize>> {
     Some(length.checked_sub(5)?..length - 1)
 }
 
-/// A batch without its producer id and without times that the server set; a marker also without its
-/// coordinator epoch.
+/// A batch without the parts that may differ: its producer id, and the times that the server set.
+/// In a marker, also the coordinator epoch.
 fn plain((header, records): &Batch) -> Batch {
     let (mut header, mut records) = (*header, records.clone());
     header.producer_id = header.producer_id.min(0);
@@ -64,7 +65,8 @@ fn batches(value: &Value) -> Option<(Vec<Batch>, Vec<u8>)> {
     let (mut rest, mut batches) = (&bytes[..], Vec::new());
     while let Ok(header) = BatchHeader::read(rest) {
         let Some((batch, after)) = rest.split_at_checked(header.total_len()) else { break };
-        // The checksum covers the producer id, so only its correctness is compared.
+        // The checksum covers the producer id, so it differs. Only whether it is correct is
+        // compared.
         let crc = record_batch::validate(batch).is_ok().into();
         batches.push((BatchHeader { crc, ..header }, batch[HEADER..].to_vec()));
         rest = after;

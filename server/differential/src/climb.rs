@@ -1,5 +1,5 @@
-//! Raises the epoch of a transactional id until it is near the last one, after which the producer
-//! id changes. Each InitProducerId raises it by one.
+//! Raises the epoch of a transactional id, by one with each InitProducerId, until it is near the
+//! greatest epoch. With the InitProducerId after that epoch, the producer id changes.
 
 use crate::wire::{Answer, Ask, Flaw};
 use muster_codec::messages::InitProducerIdRequest;

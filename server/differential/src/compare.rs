@@ -12,10 +12,11 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Difference {
     /// The path of field names, joined by dots. If an array has equal elements in another order,
-    /// its name is followed by `[order]`.
+    /// its name is followed by `[order]`. If only one of two arrays has an element, the array's
+    /// name is followed by `[]`.
     pub field: String,
-    /// The array elements on the path, from the outermost to the innermost: the name and other
-    /// identifying fields of each.
+    /// The array elements that contain the field, from the outermost to the innermost: the name and
+    /// other identifying fields of each.
     pub element: String,
     pub kafka: String,
     pub muster: String,
@@ -52,8 +53,8 @@ impl Comparison<'_> {
         match (kafka, muster) {
             (Value::Object(ours), Value::Object(theirs)) => {
                 let is_refused = ours.get("errorCode").is_some_and(|code| *code != 0);
-                // A member's own id is compared first, so that it is bound before the leader's id
-                // is compared.
+                // The id of the member itself is compared first. If it is new, it is noted, and the
+                // comparison of the leader's id, which may be the same, needs it.
                 let mut fields: Vec<_> = ours.iter().collect();
                 fields.sort_by_key(|(name, _)| *name != "memberId");
                 for (name, value) in fields {
@@ -100,7 +101,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Compares the elements of two arrays that name the same thing.
+    /// Compares each element of an array with the element of the other array that has the same key.
     fn arrays(&mut self, path: &str, field: &str, kafka: &[Value], muster: &[Value]) {
         let kafka: Vec<&Value> = kafka.iter().filter(|one| !self.is_foreign(one)).collect();
         let muster: Vec<&Value> = muster.iter().filter(|one| !self.is_foreign(one)).collect();
@@ -111,7 +112,8 @@ impl Comparison<'_> {
         for one in &kafka {
             let wanted = key(one, &|f, v| self.ids.kafka_key(f, v), field);
             let same = (0..keys.len()).filter(|at| !taken[*at] && keys[*at] == wanted);
-            // Among elements with the same key, one with an equal error or id is preferred.
+            // If several elements have the key, one with the same error is preferred, then one with
+            // the same id.
             let differs = |at: usize, field: &str| muster[at].get(field) != one.get(field);
             let found = same.min_by_key(|at| (differs(*at, "errorCode"), differs(*at, "topicId")));
             let Some(at) = found else {
@@ -140,8 +142,7 @@ impl Comparison<'_> {
         self.element.truncate(outer);
     }
 
-    /// Whether an element belongs to another history, or to none. Kafka creates the topics of
-    /// transactions and share state when any history first uses them; muster always has them.
+    /// Whether an element belongs to another history, or is one of [`CREATED_WITH_FIRST_USE`].
     fn is_foreign(&self, element: &Value) -> bool {
         let names = ["name", "topic", "groupId", "resourceName", "transactionalId"];
         let name = names.iter().find_map(|field| element.get(field)?.as_str());
@@ -152,7 +153,8 @@ impl Comparison<'_> {
     }
 }
 
-/// The topics that Kafka creates with the first use by any history, and muster always has.
+/// The topics of transactions and share state. Kafka creates each when any history first needs it;
+/// muster always has them.
 const CREATED_WITH_FIRST_USE: [&str; 2] = ["__transaction_state", "__share_group_state"];
 
 /// The fields that distinguish an element from its neighbours.
@@ -179,7 +181,8 @@ const IDENTITY: &[&str] = &[
     "userEndpoint",
 ];
 
-/// The key of one of Kafka's elements, from its identifying fields.
+/// The key of an element, with the ids as they are. (They need not match those of the other
+/// server.)
 fn own_key(element: &Value) -> String {
     key(element, &|_, value| value.to_string(), "")
 }
@@ -234,8 +237,8 @@ fn without_words(detail: &Value) -> Option<&str> {
     detail.as_str()?.split("; Creation failed: ").next()
 }
 
-/// The aborted transactions of an answer that begin before the end of its records. Kafka may add
-/// others, because it searches to the end of a segment.
+/// Removes aborted transactions that begin after an answer's records. Kafka may add such
+/// transactions, because it searches up to the end of a segment.
 fn seen(partition: &serde_json::Map<String, Value>, aborted: &Value) -> Value {
     let end = partition.get("records").and_then(batches::end);
     let begins_before = |one: &&Value| one["firstOffset"].as_i64() < end;
@@ -243,7 +246,7 @@ fn seen(partition: &serde_json::Map<String, Value>, aborted: &Value) -> Value {
     list.map_or(Value::Null, |list| list.iter().filter(begins_before).cloned().collect())
 }
 
-/// Whether a time comes from the server's clock. The times in requests are earlier.
+/// Whether a server's clock set this time. Times that clients set in requests are always earlier.
 fn is_now(time: &Value) -> bool {
     const AFTER_REQUESTS: i64 = 1_710_000_000_000;
     time.as_i64() > Some(AFTER_REQUESTS)

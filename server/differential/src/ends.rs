@@ -1,5 +1,5 @@
-//! Waits for the markers of transactions. Kafka answers EndTxn before it writes them, and answers
-//! other requests meanwhile with CONCURRENT_TRANSACTIONS.
+//! Waits until Kafka has written the markers of a transaction. It answers EndTxn before that, and
+//! until then answers CONCURRENT_TRANSACTIONS to other requests.
 
 use crate::wire::{Answer, Ask, Flaw, Side};
 use muster_codec::messages::DescribeTransactionsRequest;
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Waits until the transaction that a request may have ended is complete.
 ///
 /// # Errors
-/// It is still not complete after a long time.
+/// The transaction is still not complete after a long time, or the server cannot be reached.
 pub fn await_end(side: &Side, ask: &Ask) -> io::Result<()> {
     let id = match &ask.request {
         Request::EndTxn(body) => &body.transactional_id,
@@ -44,11 +44,11 @@ fn is_ending(side: &Side, id: &str) -> io::Result<bool> {
     Ok(state.as_str().is_some_and(|state| state.starts_with("Prepare")))
 }
 
-/// The timeout of transactions that should time out. Until they have timed out, only
-/// DescribeTransactions is sent.
+/// The timeout of transactions that the client leaves open until they time out. Once such a
+/// transaction has records, only DescribeTransactions is sent until it has timed out.
 pub const SHORT_TIMEOUT_MS: i32 = 2_000;
 
-/// Whether an answer shows a transaction that will time out.
+/// Whether an answer shows a transaction with the short timeout that has not ended yet.
 pub fn runs_out(answer: &Answer) -> bool {
     let Answer::Body(body) = answer else { return false };
     let states = body["DescribeTransactions"]["transactionStates"].as_array();
@@ -59,7 +59,7 @@ pub fn runs_out(answer: &Answer) -> bool {
     })
 }
 
-/// Whether a request came while its transaction was ending. It must then be sent again.
+/// Whether a request was refused because its transaction was still ending. It must be sent again.
 pub fn is_concurrent(answer: &Answer) -> bool {
     matches!(answer, Answer::Body(body) if has_error(body, ErrorCode::ConcurrentTransactions))
 }

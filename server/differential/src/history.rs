@@ -21,16 +21,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The connections of a history to each server. This number of requests can wait at the same time.
+/// The number of connections of a history to each server, and so of requests that can wait at once.
 const LINES: usize = 5;
-/// After this time without an answer, no answer is expected.
+/// The longest wait for an answer. After it, none is expected any more.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// After this time, a request that may wait for other members is considered parked.
 const PARKED_AFTER: Duration = Duration::from_millis(150);
 /// The time within which muster must end a transaction.
 const SETTLED_WITHIN: Duration = Duration::from_secs(3);
-/// The answer to one request may end the wait of other requests. Their answers follow within this
-/// time.
+/// The answer to one request may allow the server to answer others that wait, too. These answers
+/// arrive within this time.
 const FOLLOWING: Duration = Duration::from_millis(25);
 
 /// The parameters of a run.
@@ -40,8 +40,8 @@ pub struct Plan<'a> {
     /// Distinguishes the names of different runs on the same servers.
     pub run: u64,
     pub requests: usize,
-    /// The addresses at which users with changing ACLs log in. None for clients that may do
-    /// everything.
+    /// The addresses of Kafka and muster at which a user logs in. The user's ACLs change. None for
+    /// clients that may do everything.
     pub secured: Option<[&'a str; 2]>,
     /// Whether the producer of each history is near its last epoch.
     pub last_epochs: bool,
@@ -54,7 +54,8 @@ pub struct Plan<'a> {
 /// Runs one seed on both servers.
 ///
 /// # Errors
-/// A server cannot be reached.
+/// A server cannot be reached, refuses a request that prepares the history, or does not show a
+/// change or the end of a transaction in time.
 pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Recorded> {
     let mut world = World::new(plan.run, seed);
     let mut kafka = Side::new(plan.kafka, LINES);
@@ -100,7 +101,8 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
     Ok(recorded)
 }
 
-/// Leaves the history one transactional id, and raises its epoch to the last few of its producer.
+/// Keeps only one transactional id of the history. On both servers, raises its epoch to one near
+/// the last.
 fn near_the_last_epoch(plan: &Plan<'_>, world: &mut World) -> io::Result<()> {
     world.transactional_ids.truncate(1);
     let id = world.transactional_ids[0].name.clone();
@@ -113,7 +115,7 @@ fn near_the_last_epoch(plan: &Plan<'_>, world: &mut World) -> io::Result<()> {
 /// Sends muster the recorded requests that went to Kafka.
 ///
 /// # Errors
-/// The server cannot be reached.
+/// The server cannot be reached, or does not show a change or the end of a transaction in time.
 pub fn replay(
     muster: &str,
     known: &Known,
@@ -153,8 +155,8 @@ fn on_kafka(kafka: &mut Side, line: usize, step: usize, ask: &Ask) -> io::Result
     Ok(done)
 }
 
-/// Whether a request must be sent again, because its answer shows a transaction that is ending or
-/// will time out.
+/// Whether a request must be sent again: its answer shows that a transaction is still ending, or
+/// will end by its timeout.
 fn meets_an_end(done: &[Completion], step: usize) -> bool {
     let own = done.iter().find(|one| one.step == step);
     own.is_some_and(|one| is_concurrent(&one.answer) || runs_out(&one.answer))
@@ -197,7 +199,7 @@ struct Muster<'a> {
     trace: bool,
     /// All requests so far, as they were sent to Kafka.
     asks: Vec<Ask>,
-    /// Answers of one server whose counterparts have not arrived yet.
+    /// Answers by step, which are kept until the other server has answered, too.
     kafka: BTreeMap<usize, Answer>,
     muster: BTreeMap<usize, Answer>,
 }
@@ -220,8 +222,8 @@ impl<'a> Muster<'a> {
         &self.asks[step]
     }
 
-    /// Sends the next request, and waits for the same answers as Kafka has given. A change that
-    /// muster has acknowledged is visible at once.
+    /// Sends the next request, and waits until muster has answered all that Kafka has answered. It
+    /// need not wait for acknowledged changes: in muster, they are visible at once.
     fn send(&mut self, line: usize, ask: &Ask, kafka: &[Completion]) -> io::Result<()> {
         let step = self.asks.len();
         self.asks.push(ask.clone());
@@ -286,7 +288,7 @@ impl<'a> Muster<'a> {
         Ok(())
     }
 
-    /// How long to wait for answers that muster has given and Kafka has not.
+    /// How long to wait for Kafka's answers to requests that only muster has answered so far.
     fn patience_with_kafka(&self) -> Duration {
         if self.muster.keys().all(|step| self.kafka.contains_key(step)) {
             Duration::ZERO
@@ -295,12 +297,14 @@ impl<'a> Muster<'a> {
         }
     }
 
-    /// Whether Kafka's known answers, and `more`, include all that muster has given.
+    /// Whether Kafka has answered all requests that muster has. `more` are further answers of
+    /// Kafka.
     fn has(&self, more: &[usize]) -> bool {
         self.muster.keys().all(|step| self.kafka.contains_key(step) || more.contains(step))
     }
 
-    /// Compares all answers that both have given. Returns whether the states can still be equal.
+    /// Compares all answers that have arrived. If only one server has answered a request, this is a
+    /// difference. Returns false if the servers' states may differ from now on.
     fn compare(&mut self, turn: &Turn, report: &mut Report) -> bool {
         report.count(&turn.ask);
         let late = turn.done.iter().map(|one| (one.step, one.answer.clone()));
@@ -308,8 +312,8 @@ impl<'a> Muster<'a> {
         let mut steps: Vec<usize> = self.kafka.keys().chain(self.muster.keys()).copied().collect();
         steps.sort_unstable();
         steps.dedup();
-        // An answer that lists members is compared after the members' own answers, because these
-        // bind the ids.
+        // The members' own answers are compared before an answer that lists members: from them, it
+        // is known which id of Kafka corresponds to which of muster.
         steps.sort_by_key(|step| self.kafka.get(step).map_or(0, listed_members));
         let mut are_alike = true;
         for step in steps {
@@ -338,7 +342,7 @@ impl<'a> Muster<'a> {
     }
 }
 
-/// Whether a request leaves the states equal, even if the answers differ.
+/// Whether a request changes no state, so that the history can continue even if the answers differ.
 fn only_reads(ask: &Ask) -> bool {
     match &ask.request {
         Request::Metadata(body) => !creates_topics(ask.version, body),

@@ -1,5 +1,5 @@
-//! Maps the ids of Kafka to those of muster. The first pair that is seen together is bound; after
-//! that, each id must occur where its counterpart does.
+//! Maps the ids of Kafka to those of muster. When two new ids occur in the same place, they are
+//! bound to each other. From then on, each must occur exactly where the other does.
 
 use muster_codec::Request;
 use muster_codec::messages::ProduceRequest;
@@ -13,7 +13,7 @@ pub struct Ids {
     of_muster: HashMap<Id, Id>,
 }
 
-/// An id in JSON, by kind: numbers of different kinds may be equal by chance.
+/// An id in JSON. It has a kind, because numbers of different kinds may be equal by chance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Id {
     Text(String),
@@ -37,7 +37,7 @@ impl Ids {
         )
     }
 
-    /// Whether two values are counterparts. Two new ids are bound.
+    /// Whether two values are bound to each other. If both are new ids, binds them.
     pub fn same(&mut self, field: &str, kafka: &Value, muster: &Value) -> bool {
         let (Some(kafka), Some(muster)) = (id(field, kafka), id(field, muster)) else {
             return kafka == muster;
@@ -53,7 +53,8 @@ impl Ids {
         }
     }
 
-    /// The key by which to find the counterpart of one of Kafka's elements that has this id.
+    /// The key of an element with this id, in a list of Kafka. The element of muster's list to
+    /// which it corresponds has the same key, by [`Self::muster_key`].
     pub fn kafka_key(&self, field: &str, value: &Value) -> String {
         key(&self.of_kafka, field, value, |bound| bound)
     }
@@ -110,7 +111,7 @@ impl Ids {
         }
     }
 
-    /// Replaces the producer ids in record batches.
+    /// Replaces the producer id in the first batch of each partition, if the batch is valid.
     fn replace_producers(&self, body: &mut ProduceRequest<'static>) {
         let partitions = body.topic_data.iter_mut().flat_map(|topic| &mut topic.partition_data);
         for records in partitions.filter_map(|partition| partition.records.as_mut()) {
@@ -127,7 +128,7 @@ impl Ids {
 
 const NO_ID: Id = Id::Producer(-1);
 
-/// The id in a value. In a request, each text that equals a bound id is that id.
+/// The id in a value. Any text may be an id: in requests, a text is replaced if it is a bound id.
 fn id(field: &str, value: &Value) -> Option<Id> {
     const ZERO: &str = "AAAAAAAAAAAAAAAAAAAAAA";
     match value {
@@ -147,7 +148,7 @@ fn id(field: &str, value: &Value) -> Option<Id> {
     }
 }
 
-/// The key of an element. All unbound ids have the same key.
+/// The key of an element. All ids that are not bound have the same key.
 fn key<'a>(
     bound: &'a HashMap<Id, Id>,
     field: &str,

@@ -1,4 +1,4 @@
-//! The intended differences. `known.toml` has a reason for each.
+//! The intended differences. `known.toml` and `known-acls.toml` have a reason for each.
 
 use crate::compare::Difference;
 use crate::wire::Ask;
@@ -36,15 +36,15 @@ pub struct Entry {
     /// A text that the request must contain in JSON, or empty.
     #[serde(default)]
     request: String,
-    /// Fields that may differ as a consequence, in the same element or within it. A `/` before a
-    /// field means the whole answer.
+    /// Fields that may differ as a consequence, in the same element or in elements within it. A
+    /// pattern that begins with `/` is for fields of the whole answer.
     #[serde(default)]
     follows: Vec<String>,
     /// Whether the states of the servers differ from here on, so that the history must end.
     #[serde(default)]
     ends: bool,
     pub reason: String,
-    /// Why a run of all APIs may not contain this difference.
+    /// The reason why this difference can be absent from a run of all APIs.
     pub rare: Option<String>,
     #[serde(skip)]
     seen: AtomicU64,

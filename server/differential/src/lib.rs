@@ -2,10 +2,12 @@
 //! between their answers.
 //!
 //! - [`generate`]: random requests of all APIs and versions, based on what a history has learned.
+//! - [`world`]: what a history has learned, according to Kafka's answers.
 //! - [`wire`]: connections to one server, with answers that may come late.
 //! - [`history`]: one seed. Each request goes to Kafka, and then to muster with muster's own ids.
 //! - [`sessions`]: the share sessions of a history.
-//! - [`transactional`]: the transactional ids of a history. [`climb`]: an id near its last epoch.
+//! - [`transactional`]: the transactional ids of a history. [`climb`]: raises the epoch of one id
+//!   until it is near the last one.
 //! - [`settle`], [`settle_groups`], [`ends`]: waits for changes of topics, for what groups do after
 //!   an answer, and for the markers of transactions.
 //! - [`acls`]: histories of users whose ACLs change.
@@ -13,6 +15,7 @@
 //! - [`ids`]: maps the ids of Kafka to those of muster.
 //! - [`compare`]: compares two answers field by field. [`batches`]: compares their records.
 //! - [`known`]: the intended differences.
+//! - [`report`]: the differences by kind, each with an example.
 //! - [`recording`]: Kafka's part of histories in a file, to compare with muster without Kafka.
 
 #![forbid(unsafe_code)]

@@ -154,7 +154,8 @@ fn api(name: &str) -> io::Result<ApiKey> {
     found.ok_or_else(|| io::Error::other(format!("{name}: no API that muster serves")))
 }
 
-/// The versions that both servers support. Waits until both coordinate groups.
+/// The versions that both servers support. First waits, on each, until it serves groups,
+/// transactions, share state and producer ids.
 fn served(arguments: &Arguments) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
     let kafka = announced(&arguments.kafka)?;
     let muster = announced(&arguments.muster)?;
@@ -182,8 +183,8 @@ fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
     Ok(apis.iter().map(range).collect())
 }
 
-/// Waits until Kafka has created the topics of groups, transactions and share state, which it does
-/// at the first use, and has loaded their partitions one after the other.
+/// Waits until all coordinators answer. Kafka creates the topics of groups, transactions and share
+/// state at their first use, and then loads their partitions one after the other.
 fn wait_for_coordinators(side: &Side) -> io::Result<()> {
     let names = || (0..500).map(|i| format!("none-{i}").into()).collect();
     let groups = DeleteGroupsRequest { groups_names: names() };
@@ -216,7 +217,8 @@ fn find_coordinators(side: &Side) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the server answers about share state: many share partitions, none of which exists.
+/// Whether the coordinators of share state answer. Many share partitions are named, so that each
+/// coordinator has some. None of them exists.
 fn has_share_state(side: &Side) -> io::Result<bool> {
     let partition = |partition| ReadStateSummaryPartition { partition, leader_epoch: -1 };
     let partitions = (0..500).map(partition).collect();

@@ -1,9 +1,9 @@
-//! Kafka's part of histories in a file: the requests, and Kafka's answers.
+//! A file with Kafka's part of histories: the requests, and Kafka's answers.
 //!
-//! Each line is a request: the prefix of the history's names, the connection, the version, the flaw
-//! of its bytes, the request as JSON, and the answers that came before the next request. An answer
-//! is the step and the body in hexadecimal, or `-` for a closed connection. The file is compressed
-//! by gzip.
+//! Each line is one request. It has the prefix of the history's names, the connection, the version,
+//! the flaw in the request's bytes, the request as JSON, and the answers that arrived before the
+//! next request. An answer is its step and its frame without the length (in hexadecimal), or `-` if
+//! the connection was closed. The file is compressed by gzip.
 
 use crate::wire::{Ask, Completion, Flaw};
 use flate2::Compression;

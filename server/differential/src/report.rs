@@ -42,7 +42,8 @@ impl Report {
         *self.by_api.entry(ask.api().name()).or_default() += 1;
     }
 
-    /// Notes the differences of an answer as one difference: an error code, or else the first.
+    /// Notes one of an answer's differences: the first that is about an error code, or else the
+    /// first.
     pub fn note(&mut self, example: &Example<'_>, differences: &[Difference]) {
         let code = |one: &&Difference| one.field.ends_with("rrorCode");
         let Some(first) = differences.iter().find(code).or(differences.first()) else { return };
@@ -88,7 +89,8 @@ impl Report {
     }
 }
 
-/// A difference without parts that only this history has.
+/// A difference without what is particular to its history: names and elements. All differences of
+/// one kind become equal.
 fn outline(difference: &Difference) -> Difference {
     let element = String::new();
     if !difference.field.ends_with(']') {

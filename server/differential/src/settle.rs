@@ -10,15 +10,15 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time in which a change takes effect in all parts of the broker: the offsets of groups, and
-/// the other coordinators.
+/// The wait after Metadata shows a change. Meanwhile, the change reaches the rest of Kafka's
+/// broker: the offsets of groups, and the other coordinators.
 const AFTERWARDS: Duration = Duration::from_millis(40);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits after the answer to a request that changes topics or configs.
 ///
 /// # Errors
-/// The server does not show the change for a long time.
+/// The server does not show the change for a long time, or cannot be reached.
 pub fn settle(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
     for (topic, count) in await_creation(side, ask, answer)? {
         wait_for_coordinators(side, &topic, count)?;
@@ -54,12 +54,12 @@ pub fn settle(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits if an answer shows that topics named in its request are still being created. Neither
-/// server has acknowledged them, so this is called for both. Returns the topics with their numbers
-/// of partitions.
+/// If an answer shows that the server is still creating topics that the request named, waits for
+/// them. This is called for both servers, because neither has acknowledged such topics. Returns the
+/// topics with their numbers of partitions.
 ///
 /// # Errors
-/// The server does not create them for a long time.
+/// The server does not create the topics for a long time, or cannot be reached.
 pub fn await_creation(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<Vec<(String, i32)>> {
     let (Request::Metadata(body), Answer::Body(answer)) = (&ask.request, answer) else {
         return Ok(Vec::new());
@@ -93,8 +93,8 @@ fn leads(topic: &Value, count: i32) -> bool {
     topic["errorCode"] == 0 && led.count() >= count as usize
 }
 
-/// Waits until the leaders of this number of partitions answer. Metadata may name them earlier.
-/// Returns the number of partitions.
+/// Waits until Metadata names leaders for `at_least` partitions, and then until the leaders of all
+/// partitions answer. Returns the number of partitions.
 pub fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i32> {
     let count = wait_for(side, topic, |answer| leads(answer, at_least))?;
     let partition = |partition_index| ListOffsetsPartition {
@@ -115,8 +115,8 @@ pub fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i
     })
 }
 
-/// Waits until the group coordinators know that a topic has this number of partitions, or 0 if it
-/// was deleted. Kafka's broker notifies them last. The request uses a group of no history.
+/// Waits until the group coordinators know that a topic has this number of partitions (0 if it was
+/// deleted). In Kafka's broker, they are notified last. The group used here is in no history.
 pub fn wait_for_coordinators(side: &Side, topic: &str, partitions: i32) -> io::Result<()> {
     let group = format!("{}0x0-{topic}", world::PREFIX);
     let heartbeat = |member_epoch| {

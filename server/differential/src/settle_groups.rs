@@ -1,5 +1,5 @@
-//! Waits for effects of an answer on groups: share state is initialized, records are released,
-//! internal topics are created.
+//! An answer may have effects on groups that follow later: share state is initialized, records of
+//! an ended session are released, internal topics are created. This waits for them.
 
 use crate::settle::{wait_for_coordinators, wait_for_leaders};
 use crate::wire::{Answer, Ask, Flaw, Side};
@@ -10,7 +10,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time within which the records of an ended session must be released.
+/// The wait after a share session ends. Within it, the server must release the session's records.
 const RELEASED_WITHIN: Duration = Duration::from_millis(100);
 /// The time after which no further effects are expected.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -88,14 +88,14 @@ fn counts(topics: &Value, name: &str) -> Vec<(String, usize)> {
     there.map(count).collect()
 }
 
-/// Waits until the missing internal topics of a streams group are created, if that is possible.
+/// Waits for the internal topics that a streams group lacks, unless the server cannot create them.
 fn await_internal_topics(side: &Side, answer: &Value) -> io::Result<()> {
     const MISSING: &str = "Internal topics are missing: ";
     let mut details = list(&answer["status"]).iter().filter_map(|it| it["statusDetail"].as_str());
     let Some(detail) = details.find_map(|detail| detail.strip_prefix(MISSING)) else {
         return Ok(());
     };
-    // After a semicolon follows the reason why topics were not created.
+    // If the creation of topics failed, a semicolon and the reason follow their names.
     if detail.contains(';') {
         return Ok(());
     }
@@ -107,8 +107,8 @@ fn await_internal_topics(side: &Side, answer: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until one of the topics exists, and returns the existing ones. All topics of a group are
-/// created by one request.
+/// Waits until any of the topics exists, and returns those that exist. One is enough, because one
+/// request creates all topics of a group.
 fn await_one<'n>(side: &Side, names: &[&'n str]) -> io::Result<Vec<&'n str>> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 pub type TopicPartition = (String, i32);
 
-/// A transactional id, and the clients that have initialized it.
+/// A transactional id, and the clients that have sent InitProducerId for it.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionalId {
     pub name: String,
-    /// The clients in the order of their initialization. All but the last are fenced.
+    /// The clients in the order of their InitProducerId. All but the last are fenced.
     pub instances: Vec<Instance>,
 }
 
@@ -33,8 +33,8 @@ impl TransactionalId {
         Self { name, instances: Vec::new() }
     }
 
-    /// Notes the producer id and epoch in an answer. If the client named its previous producer id,
-    /// it continues; else it is a new client.
+    /// Notes the producer id and epoch in an answer. If the request named the producer id of a
+    /// known client, they belong to this client from now on; else to a new client.
     pub fn initialized(&mut self, named: i64, given: Instance) {
         match self.instances.iter_mut().find(|known| known.producer_id == named) {
             Some(known) => *known = Instance { is_v2: known.is_v2, ..given },

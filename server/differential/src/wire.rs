@@ -1,5 +1,5 @@
-//! The connections of a history to one server. An answer may arrive after later requests on other
-//! connections: a member that joins waits for the others.
+//! The connections of a history to one server. While a request waits on one connection, such as a
+//! JoinGroup that waits for other members, later requests are sent on other connections.
 
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long to sleep between looks at the connections.
+/// The time between two checks of the connections for bytes.
 const PAUSE: Duration = Duration::from_micros(300);
 
 /// How a server reacts to a request.
@@ -46,7 +46,7 @@ pub enum Flaw {
 pub struct Completion {
     pub step: usize,
     pub answer: Answer,
-    /// The body's bytes.
+    /// The bytes of the frame without its length; empty for a closed connection.
     pub bytes: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ impl Ask {
         }
     }
 
-    /// Reads the answer from a frame without its length. `None` if the connection ended.
+    /// Reads the answer from a frame without its length. `frame` is None if the connection ended.
     pub fn read(&self, frame: Option<&[u8]>) -> Answer {
         let Some(frame) = frame else { return Answer::Closed };
         match self.read_body(frame) {
@@ -160,7 +160,7 @@ impl Side {
         Self { address: address.to_owned(), login: None, lines }
     }
 
-    /// Makes the connections log in as a user. The password is the name.
+    /// Makes the connections log in as a user. The user's password equals its name.
     pub fn log_in(&mut self, address: &str, user: &str) {
         self.login = Some((address.to_owned(), user.to_owned()));
     }
@@ -169,7 +169,7 @@ impl Side {
         &self.address
     }
 
-    /// Sends the request of a step. The line must not wait for an answer.
+    /// Sends the request of a step. No answer may be outstanding on this connection (line).
     pub fn send(&mut self, line: usize, step: usize, ask: &Ask) -> io::Result<()> {
         let stream = match self.lines[line].stream.take() {
             Some(stream) => stream,
@@ -194,8 +194,8 @@ impl Side {
         Ok(stream)
     }
 
-    /// Sends a request on a separate connection, and returns its answer. [`Side::gather`] receives
-    /// the answers of the lines.
+    /// Sends a request on a connection of its own, and returns its answer. It does not affect the
+    /// lines, whose answers [`Side::gather`] receives.
     pub fn call(&self, ask: &Ask) -> io::Result<Answer> {
         let mut own = Self::new(&self.address, 1);
         own.send(0, 0, ask)?;
@@ -213,7 +213,8 @@ impl Side {
         self.lines.iter().any(|line| line.waiting.is_some())
     }
 
-    /// Receives answers until `enough` accepts their steps, or `patience` has passed.
+    /// Receives answers until `enough` returns true for the steps that they answer, or `patience`
+    /// has passed.
     pub fn gather(
         &mut self,
         enough: impl Fn(&[usize]) -> bool,
@@ -292,7 +293,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends a request of the authentication, which must succeed.
+/// Sends a request that is part of the authentication. It must succeed.
 fn greet(mut stream: &TcpStream, version: i16, request: Request<'static>) -> io::Result<()> {
     let ask = Ask { version, request, flaw: Flaw::None };
     stream.write_all(&ask.frame()?)?;

@@ -24,7 +24,7 @@ pub struct Member {
     pub instance: Option<String>,
     /// The generation or member epoch.
     pub epoch: i32,
-    /// Whether it joined with ConsumerGroupHeartbeat.
+    /// Whether the member joined with ConsumerGroupHeartbeat.
     pub is_consumer: bool,
     pub assigned: Vec<(Uuid, Vec<i32>)>,
     /// The tasks, if it is a member of a streams group.
@@ -45,7 +45,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether no member has joined. A client that only got a member id is not a member.
+    /// Whether the group has no members. Clients that have only got a member id are not members
+    /// yet.
     pub fn is_empty(&self) -> bool {
         self.members.iter().all(|member| member.epoch <= 0)
     }
@@ -79,13 +80,13 @@ pub struct World {
     pub cluster: Option<String>,
 }
 
-/// The number of groups of any kind.
+/// The number of groups that may become a group of any kind.
 const GROUPS: usize = 3;
-/// The indexes of groups that are mostly of one kind. They follow the groups of any kind.
+/// Indexes of groups that mostly become one kind of group. They follow the groups of any kind.
 pub const SHARE_GROUP: usize = GROUPS;
 pub const STREAMS_GROUP: usize = GROUPS + 1;
-/// The index of a share group without members. When its offsets change, muster also changes its
-/// group epoch, which members would see.
+/// The index of a share group without members, whose offsets are changed. With such a change,
+/// muster (unlike Kafka) also changes the group epoch, which members would see.
 pub const ALTERED_GROUP: usize = GROUPS + 2;
 const TOPICS: usize = 6;
 const TRANSACTIONAL_IDS: usize = 3;
@@ -185,8 +186,8 @@ impl World {
         }
     }
 
-    /// Like [`World::topic`], or `__consumer_offsets`, which all histories share. For requests that
-    /// do not change it.
+    /// Returns a topic like [`World::topic`], or sometimes `__consumer_offsets`. All histories
+    /// share this one, so requests that change the topic must not use this.
     pub fn topic_or_internal(&mut self) -> Topic {
         if self.chance(2) {
             Topic { name: "__consumer_offsets".into(), id: Uuid::ZERO, partitions: 50 }
@@ -248,7 +249,8 @@ impl World {
         }
     }
 
-    /// A member of a group with its current fields, or with a wrong one.
+    /// A member of a group, sometimes with a wrong value in one of its fields; or a client that is
+    /// no member of the group.
     pub fn member(&mut self, group: usize) -> Member {
         let members = self.groups[group].members.clone();
         if members.is_empty() || self.chance(8) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Values by name. A knob has a fact `NAME@FILE` for each of its files.
+/// Values by name. A knob (a setting of the host) has one fact `NAME@FILE` for each of its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts(BTreeMap<String, String>);
 
@@ -35,7 +35,7 @@ impl Facts {
         self.set(&format!("{knob}@{file}"), value);
     }
 
-    /// The value of a fact. For a knob in files: its different values.
+    /// The value of a fact. For a knob with several files: the different values, joined by commas.
     pub fn value(&self, name: &str) -> Option<String> {
         if let Some(value) = self.0.get(name) {
             return Some(value.clone());

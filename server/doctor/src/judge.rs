@@ -61,7 +61,7 @@ impl Examination {
 }
 
 impl Judged {
-    /// The files with a wrong value: file, present value, wanted value.
+    /// The files whose value has to change. Each has its present and its wanted value.
     pub fn changes<'f>(&self, facts: &'f Facts) -> Vec<(&'f str, &'f str, String)> {
         let target = self.wanted.target().filter(|_| self.rule.change == Change::Apply);
         let Some(target) = target else { return Vec::new() };
@@ -70,7 +70,7 @@ impl Judged {
     }
 }
 
-/// Judges one rule. A knob in several files fits only if each file does.
+/// Judges one rule. If a knob has several files, all of them must have a fitting value.
 fn judge(facts: &Facts, rule: &'static Rule) -> Judged {
     let (value, wanted) = (facts.value(rule.name), (rule.wanted)(facts));
     let mut files = facts.files(rule.name).peekable();

@@ -70,9 +70,9 @@ pub fn json(examination: &Examination) -> Value {
     json!({ "profile": profile, "server": server, "rules": judged })
 }
 
-/// Tab-separated lines for `tuning/apply`. One line for each file with a wrong value: file, knob,
-/// present value, wanted value. One line, with `-` as the file, for each setting that has to be
-/// changed by hand.
+/// Tab-separated lines for `tuning/apply`. For each file with a wrong value, there is a line: knob,
+/// file, present value, wanted value. For each setting that has to be changed by hand, there is a
+/// line with `-` as the file.
 pub fn knobs(examination: &Examination, facts: &Facts) -> String {
     let mut out = String::new();
     for it in examination.findings() {

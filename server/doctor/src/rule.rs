@@ -27,12 +27,12 @@ pub enum Effect {
     NotMeasured(&'static str),
     /// Was measured, and nothing changed.
     NoneSeen(&'static str),
-    /// Nothing changes until muster needs more than the present value.
+    /// A higher limit. It has no effect until muster needs more than the present value.
     Limit,
 }
 
 impl Effect {
-    /// The place among findings with the same harm: a known effect comes first.
+    /// The place among findings with the same harm. Those with a known effect come first.
     pub(crate) fn rank(self) -> u8 {
         match self {
             Self::AllOrNothing => 0,
@@ -57,7 +57,7 @@ impl fmt::Display for Effect {
 /// The consequence of a wrong value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
-    /// muster does not start, or not with the requested settings.
+    /// muster does not start, or starts without some of the requested settings.
     Stops,
     /// Acknowledged changes may be lost.
     Loses,

@@ -1,5 +1,5 @@
-//! Machines as files of facts, each with the expected report. `UPDATE_EXPECT=1` writes the actual
-//! reports, which should be read before they are committed, and the list of rules in
+//! Each machine is a file of facts, with the report that is expected for it. `UPDATE_EXPECT=1`
+//! writes the actual reports instead (read them before you commit them), and the list of rules in
 //! `docs/doctor.md`.
 
 #![allow(clippy::unwrap_used)]

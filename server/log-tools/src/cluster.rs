@@ -12,14 +12,14 @@ use muster_codec::records::ClusterRecord;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A config with which a server could open the directory.
+/// A config that fits the directory: a server with this config could open it.
 fn config(meta: &Meta) -> Result<Config, Failure> {
     let offsets = format!("{OFFSETS_PARTITIONS}={}", meta.offsets_partitions);
     let transactions = format!("{TRANSACTIONS_PARTITIONS}={}", meta.transactions_partitions);
     Ok(Config::load("", &[offsets, transactions])?)
 }
 
-/// The state that all shards of a server would share.
+/// The state that the shards of a server share, as needed to read the directory.
 ///
 /// # Errors
 /// No config allows the partition counts of internal topics in `meta`.

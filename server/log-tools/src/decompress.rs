@@ -28,7 +28,8 @@ mod tests {
     use muster_codec::record_batch::{BatchBuilder, BatchHeader};
     use std::io::{Read, Write};
 
-    /// A batch of one record whose payload is replaced by the result of `payload`.
+    /// A batch of one record. `payload` converts the record's bytes, for which the header says
+    /// `codec`.
     fn batch_of(codec: u8, payload: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let mut builder = BatchBuilder::default();
         builder.append(0, &(&b"key"[..], Some(&[b'v'; 100][..])));

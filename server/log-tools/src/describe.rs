@@ -22,8 +22,8 @@ pub(super) struct Described {
     pub(super) key: Value,
     /// Null for a tombstone.
     pub(super) value: Value,
-    /// The reason why the record cannot be decoded. As in Kafka, a record of an unknown type has no
-    /// error.
+    /// The reason why the record cannot be decoded. None for a record of an unknown type, as in
+    /// Kafka.
     pub(super) error: Option<DecodeError>,
 }
 
@@ -123,8 +123,8 @@ fn describe(
 /// Name, key and value of a record.
 type Fields = (String, Value, Value);
 
-/// The fields of a record. Its serialized form is an object with the enum's variant as its only
-/// field.
+/// The fields of a record. It is serialized as an object with one field, which has the name of the
+/// enum's variant.
 fn fields(record: &impl Serialize) -> Option<Fields> {
     let Ok(Value::Object(variant)) = serde_json::to_value(record) else { return None };
     let (name, fields) = variant.into_iter().next()?;
@@ -133,15 +133,15 @@ fn fields(record: &impl Serialize) -> Option<Fields> {
     Some((name, fields.next()?, fields.next()?))
 }
 
-/// The fields of a transaction record, the only type of its topic. As in Kafka, its name is that of
-/// the schema.
+/// The fields of a transaction record. Its topic has no other type of record. As in Kafka, the
+/// record has the name of its schema.
 fn transaction_fields(record: &TransactionRecord<'_>) -> Option<Fields> {
     let key = serde_json::to_value(&record.key).ok()?;
     let value = serde_json::to_value(&record.value).ok()?;
     Some(("TransactionLog".to_owned(), key, value))
 }
 
-/// The fields of a share record. As in Kafka, its name is that of the schema.
+/// The fields of a share record. As in Kafka, the record has the name of its schema.
 fn share_fields(record: &ShareRecord<'_>) -> Option<Fields> {
     let key = serde_json::to_value(&record.key).ok()?;
     let (name, value) = match &record.value {

@@ -5,10 +5,10 @@
 //! repairs a directory on request. The exit status is 0 if all is well, 1 if something is damaged
 //! or not found (the output says what), and 2 if the command fails.
 //!
-//! Files are read and written directly. Damage is distinguished from the effects of a crash by the
-//! same recovery that runs at startup (`read_log`, `PartitionRecovery`). `shard_files.rs` skips
-//! damage, to show where it is and what follows it. An import writes records with `OfflineLog`,
-//! like a change of the number of shards.
+//! The tools access files directly. To distinguish damage from the effects of a crash, they use the
+//! same recovery as the server at startup (`read_log`, `PartitionRecovery`). `shard_files.rs` shows
+//! where damage is and, by skipping it, what follows it. An import writes records with
+//! `OfflineLog`, as does a change of the number of shards.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

@@ -55,7 +55,7 @@ impl SegmentFile {
         self.next_offset
     }
 
-    /// Skips a damaged part that begins at the next batch.
+    /// Skips a damaged part. It begins where the next batch would begin.
     ///
     /// # Errors
     /// The file system refuses.

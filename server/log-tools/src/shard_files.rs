@@ -1,5 +1,6 @@
 //! Reads the segments of a shard's log block by block. Damage that recovery would refuse is skipped
-//! and reported. What counts as damage is up to recovery ([`read_log`](muster::shard::read_log)).
+//! and reported. What counts as damage is up to recovery
+//! ([`read_log`](muster_server::shard::read_log)).
 
 use crate::segment_file::names;
 use muster::Failure;
@@ -43,7 +44,7 @@ pub(super) enum Piece<'a> {
         at: usize,
         block: Block<'a>,
     },
-    /// Not a block, although blocks of the segment follow.
+    /// Bytes that are no block, although further blocks of the segment follow them.
     Unreadable {
         at: usize,
         until: usize,
@@ -61,7 +62,7 @@ pub(super) enum End {
     Full,
     /// Zeros.
     Zeros,
-    /// Blocks of the segment that used the file before.
+    /// Blocks of an earlier segment, whose file was reused for this segment.
     Former,
     /// Bytes that are not a block.
     Torn,
@@ -75,8 +76,8 @@ impl ShardFiles {
         Ok(Self { name, directory, segments })
     }
 
-    /// Reads the segments one after the other. If the compaction of a running server removes a
-    /// segment in the meantime, its path is passed to `gone`.
+    /// Reads the segments one after the other. A running server may remove a segment meanwhile,
+    /// because of its compaction. The path of such a segment is passed to `gone`.
     pub(super) fn each(
         &self,
         mut visit: impl FnMut(&SegmentBytes) -> Result<(), Failure>,
@@ -121,8 +122,8 @@ impl ShardFiles {
     }
 }
 
-/// The header of a segment, if its block size is valid and its sequence number is `sequence`, which
-/// the file's name has.
+/// The header of a segment. None unless its block size is valid and its sequence number is that of
+/// the file's name.
 fn usable_header(bytes: &[u8], sequence: u64) -> Option<SegmentHeader> {
     let (header, _) = SegmentHeader::read(bytes).ok()?;
     let sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
@@ -133,7 +134,8 @@ fn usable_header(bytes: &[u8], sequence: u64) -> Option<SegmentHeader> {
 }
 
 impl SegmentBytes {
-    /// The pieces of the segment. Empty if the segment is not part of the log.
+    /// The pieces of the segment. None if its header is unusable, or if another segment replaces
+    /// it.
     pub(super) fn pieces(&self) -> Pieces<'_> {
         let header = self.header.filter(|_| self.replaced_by.is_none());
         let at = header.map_or(0, |header| header.block_bytes as usize);

@@ -139,8 +139,8 @@ pub(super) fn alter_configs(world: &mut World) -> Request<'static> {
     let on_broker =
         |one: &AlterConfigsResource<'_>| one.resource_type & (BROKER | BROKER_LOGGER) != 0;
     let validate_only = resources.iter().any(on_broker) || world.chance(15);
-    // Kafka never answers a request that names a resource twice, and it treats all unknown types as
-    // equal. So only one of such resources is kept.
+    // Kafka never answers a request that names a resource twice. To Kafka, resources with equal
+    // names and any unknown types are the same. So only the first of such resources is kept.
     let mut seen = HashSet::new();
     let known = [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP];
     let kind =

@@ -17,7 +17,8 @@ pub(super) fn share_fetch(world: &mut World) -> Request<'static> {
         group_id,
         member_id,
         share_session_epoch: epoch,
-        // The first fetch loads a share partition, and must wait for that.
+        // A fetch waits, so that Kafka can load a share partition that is fetched for the first
+        // time.
         max_wait_ms: if zero { 0 } else { 300 },
         min_bytes: if zero { 0 } else { world.one(&[0, 1, 1, 1, 1, 1_000_000, -1]) },
         max_bytes: if zero { 0 } else { world.one(&[i32::MAX, 1 << 20, 1 << 20, 1 << 20, 0]) },
@@ -177,8 +178,8 @@ fn forgotten(world: &mut World) -> ShareForgottenTopic {
     ShareForgottenTopic { topic_id: topic.id, partitions }
 }
 
-/// Fetches that return nothing, but load share partitions. Without them, a partition that is not
-/// loaded would be missing in an answer as soon as another partition has records.
+/// Fetches that make Kafka load share partitions, and return no records. A fetch of several
+/// partitions is answered as soon as one has records, and would lack those that are not loaded yet.
 pub(super) fn loads_before(world: &World, ask: &Ask) -> Vec<Ask> {
     let Request::ShareFetch(body) = &ask.request else { return Vec::new() };
     let is_there = |name: &String| Some(name.as_str()) == body.group_id.as_deref();
@@ -223,9 +224,9 @@ fn named(topics: &[ShareFetchTopic]) -> Vec<Partition> {
     each.collect()
 }
 
-/// Ends the connection before a request that changes the share state of a group with sessions.
-/// Leaders in Kafka keep share partitions in memory until the connections of all sessions have
-/// ended, and do not notice the change.
+/// A request that ends the connection. It is sent before a request that changes the share state of
+/// a group with sessions. Kafka's leaders keep share partitions in memory, and do not notice such a
+/// change, until the connections of all sessions have ended.
 pub(super) fn end_before(world: &World, ask: &Ask) -> Option<Ask> {
     let changed: Vec<&str> = match &ask.request {
         Request::AlterShareGroupOffsets(body) => vec![&body.group_id],
@@ -329,7 +330,8 @@ fn acknowledged(
     }
 }
 
-/// The session of a request, moved on to its next epoch. None if the session is over.
+/// The session of a request, after setting its next epoch. None if the request failed, if it ended
+/// the session, or if the session is unknown.
 fn advance<'w>(
     world: &'w mut World,
     (group, member): (Option<&str>, Option<&str>),
@@ -354,7 +356,7 @@ fn advance<'w>(
     Some(session)
 }
 
-/// Notes that records were acknowledged. A renewal keeps them.
+/// Notes that the member no longer has these records, unless the acknowledgement renews them.
 fn given_up(
     session: &mut ShareSession,
     (topic_id, partition): (Uuid, i32),

@@ -1,4 +1,4 @@
-//! Learns from Kafka's answers which state the history has made.
+//! Learns the state of a history from Kafka's answers, such as topics, members and producers.
 
 use super::{deliveries, shares, streams, transactions};
 use crate::wire::Ask;
@@ -151,7 +151,7 @@ fn beaten(
     take(members, member);
 }
 
-/// Adds a member, or replaces it in its place.
+/// Adds a member, or replaces the known member that has its id.
 pub(super) fn take(members: &mut Vec<Member>, member: Member) {
     match members.iter_mut().find(|known| known.id == member.id) {
         Some(known) => *known = member,

@@ -31,7 +31,7 @@ fn produced(world: &mut World, topic: &Topic) -> PartitionProduceData<'static> {
     PartitionProduceData { index: world.partition(topic), records: records(world) }
 }
 
-/// Record batches. They are never null, because Kafka would not answer.
+/// The bytes of record batches, some of them invalid. Never null, because Kafka would not answer.
 fn records(world: &mut World) -> Option<Bytes<'static>> {
     match world.random.u32(..40) {
         1 => return Some(Vec::new().into()),

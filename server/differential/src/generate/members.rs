@@ -8,8 +8,9 @@ use std::collections::HashSet;
 
 pub(super) fn join_group(world: &mut World) -> Request<'static> {
     let group = world.group_at();
-    // When a classic member with an id joins an empty consumer group, Kafka forgets the group but
-    // keeps its records, so that the group is back after the next load.
+    // If a classic member with a member id joins an empty consumer group, Kafka forgets the group.
+    // But it keeps the group's records, so the next load brings the group back. So no id is sent in
+    // this case.
     let is_forgotten = world.groups[group].had_consumers && world.groups[group].is_empty();
     let member = if is_forgotten || world.chance(35) {
         crate::world::Member { instance: world.instance(), ..Default::default() }
@@ -36,8 +37,8 @@ pub(super) fn join_group(world: &mut World) -> Request<'static> {
 const PROTOCOL_TYPES: &[&str] =
     &["consumer", "consumer", "consumer", "consumer", "consumer", "connect", ""];
 
-/// Protocols without repetitions. If a member names a protocol twice, Kafka counts its supporters
-/// wrong, and then never answers.
+/// Protocols, each named once. If a member names a protocol twice, Kafka counts the members that
+/// support it wrong, and then never answers.
 fn protocols(world: &mut World) -> Vec<JoinGroupRequestProtocol<'static>> {
     let mut protocols = world.some(2, |it| it.name.clone(), protocol);
     let mut seen = HashSet::new();

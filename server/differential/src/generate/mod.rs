@@ -93,7 +93,7 @@ const GENERATORS: &[Row] = &[
     ),
 ];
 
-/// Which requests a run sends.
+/// The choice of the requests that a run sends.
 pub struct Choice<'a> {
     /// Whether most requests are about transactions.
     pub transactions: bool,
@@ -104,7 +104,7 @@ pub struct Choice<'a> {
     pub versions: &'a Versions<'a>,
 }
 
-/// Sometimes begins a history with requests that lead to more states.
+/// Sometimes queues a first request that leads to more states: share groups read from the start.
 pub fn begin(world: &mut World, choice: &Choice<'_>) {
     let has_shares = !choice.transactions && choice.wants(ApiKey::ShareFetch);
     if has_shares && world.chance(70) {
@@ -122,7 +122,7 @@ impl Choice<'_> {
 /// The percentage of requests about transactions, if no APIs are chosen.
 const OF_TRANSACTIONS: u32 = 15;
 
-/// The next request. Plain topics are created even if their API is not chosen.
+/// The next request. If few topics exist, it may create one even if that API is not in `choice`.
 pub fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
     if let Some(due) = world.due.pop_front() {
         return due;

@@ -18,7 +18,7 @@ pub(super) fn elect_leaders(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// The new assignment equals the current one, or must be refused.
+/// Each new assignment is either the current one, or one that a server must refuse.
 pub(super) fn alter_partition_reassignments(world: &mut World) -> Request<'static> {
     let partition = |world: &mut World| ReassignablePartition {
         partition_index: index(world),
@@ -57,7 +57,7 @@ pub(super) fn alter_replica_log_dirs(world: &mut World) -> Request<'static> {
     AlterReplicaLogDirsRequest { dirs: world.some(1, |it| it.path.clone(), dir) }.into()
 }
 
-/// Uses only the current levels for existing features: others would change Kafka for all histories.
+/// Requests only current levels, or levels that must be refused. Others would affect all histories.
 pub(super) fn update_features(world: &mut World) -> Request<'static> {
     let update = |world: &mut World| {
         let (feature, max_version_level) = world.one(&[
@@ -84,7 +84,8 @@ pub(super) fn update_features(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// Names only partitions that do not exist: the log of Kafka's controller has its own offsets.
+/// Names only partitions that do not exist. The existing one, the log of Kafka's controller, has
+/// offsets that muster cannot equal.
 pub(super) fn describe_quorum(world: &mut World) -> Request<'static> {
     let topic = |world: &mut World| DescribeQuorumTopic {
         topic_name: world.one(&["no-topic", "", "__cluster_metadata"]).into(),

@@ -11,7 +11,7 @@ pub(super) fn offset_commit(world: &mut World) -> Request<'static> {
         generation_id_or_member_epoch: member.epoch,
         member_id: member.id.into(),
         group_instance_id: member.instance.map(Into::into),
-        // The server's default, or longer than a history takes.
+        // Either the server's default or an hour: no offset expires during a history.
         retention_time_ms: world.one(&[-1, -1, 3_600_000]),
         topics: world.some(
             2,
@@ -30,7 +30,7 @@ pub(super) fn offset_commit(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// A group and one of its members, or a commit without a member.
+/// A group, and one of its members. Or any group, and the fields of a commit without a member.
 fn committer(world: &mut World) -> (String, Member) {
     if world.chance(45) {
         let epoch = if world.chance(8) { world.one(&[0, 1, -2]) } else { -1 };

@@ -4,7 +4,8 @@ use crate::world::{SHARE_GROUP, Topic, World};
 use muster_codec::messages::*;
 use muster_codec::{Request, Str};
 
-/// Mostly groups that are used only here: other groups' states are managed by their coordinators.
+/// The id of a group. Mostly it is a group that only these requests use, because coordinators
+/// manage the states of other groups.
 fn group_id(world: &mut World) -> Str<'static> {
     match world.random.u32(..20) {
         0 => "".into(),
@@ -13,8 +14,8 @@ fn group_id(world: &mut World) -> Str<'static> {
     }
 }
 
-/// Topics with partitions. Sometimes a partition occurs twice. `one` makes the fields of a
-/// partition.
+/// Topics, each with partitions. Sometimes a partition occurs twice. `one` returns a partition's
+/// fields.
 fn partitions<P: Clone>(
     world: &mut World,
     index: impl Fn(&P) -> i32,

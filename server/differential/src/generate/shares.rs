@@ -97,8 +97,8 @@ pub(super) fn alter_share_group_offsets(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// A group without members, or a group with members. The offsets of a group with members may not be
-/// altered.
+/// Mostly a group without members. If a group has members, its offsets must not be altered, and the
+/// request is refused.
 fn altered_group(world: &mut World) -> String {
     let at = world.random.usize(..world.groups.len());
     match world.random.u32(..12) {

@@ -49,7 +49,7 @@ fn join(world: &mut World, group: usize, group_id: String) -> Request<'static> {
     request.into()
 }
 
-/// A heartbeat with the assigned tasks, or without any list of tasks.
+/// A heartbeat of a member that stays. It reports its assigned tasks, or has no list of tasks.
 fn alive(
     world: &mut World,
     group_id: String,
@@ -89,7 +89,7 @@ fn profile(world: &mut World, request: &mut StreamsGroupHeartbeatRequest<'static
     request.client_tags = world.chance(30).then(|| world.distinct(2, |it| it.key.clone(), tag));
 }
 
-/// Adds a field that is not allowed, or contradicts others.
+/// Sets a field to a value that is not allowed, or that contradicts other fields.
 fn spoil(world: &mut World, request: &mut StreamsGroupHeartbeatRequest<'static>) {
     match world.random.u32(..12) {
         0 => request.instance_id = Some("i".into()),
@@ -115,7 +115,7 @@ fn instance(world: &mut World) -> Option<Str<'static>> {
     Some(name.into())
 }
 
-/// The offset that a member has read of a task. The task may not exist.
+/// An offset that a member reports for a task. The task may not exist.
 fn task_offset(world: &mut World) -> StreamsGroupTaskOffset<'static> {
     StreamsGroupTaskOffset {
         subtopology_id: world.one(&["0", "0", "1", "7", ""]).into(),
@@ -274,7 +274,7 @@ pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response
     }
     let id = asked.member_id.to_string();
     let instance = asked.instance_id.as_ref().map(Str::to_string);
-    // A static member comes back under another id in its place.
+    // If a static member returns with another id, its old id is no longer a member.
     if instance.is_some() {
         members.retain(|member| member.id == id || member.instance != instance);
     }

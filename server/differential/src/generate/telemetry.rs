@@ -1,5 +1,5 @@
-//! Client metrics. Each request comes from a new client instance, because the rights of an instance
-//! depend on time, and on the subscriptions of all histories.
+//! Client metrics. Each request has a new client instance id: whether a request of a known instance
+//! is allowed depends on the time, and on subscriptions that other histories change.
 
 use crate::world::World;
 use muster_codec::messages::*;

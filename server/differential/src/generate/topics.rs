@@ -10,8 +10,8 @@ pub(super) fn metadata(world: &mut World) -> Request<'static> {
     } else {
         Some(world.some(3, |it| (it.name.clone(), it.topic_id), metadata_topic))
     };
-    // Kafka fails on a topic with neither name nor id, and then never creates other topics of the
-    // same request that it has begun to create.
+    // Kafka fails on a topic with neither name nor id. If it has begun to create other topics of
+    // the same request, it then never creates them. So such a request does not allow creation.
     let names_none = topics.iter().flatten().any(|it| it.name.is_none() && it.topic_id.is_zero());
     MetadataRequest {
         topics,
@@ -31,8 +31,9 @@ fn metadata_topic(world: &mut World) -> MetadataRequestTopic<'static> {
     }
 }
 
-/// A topic that keeps one segment for records of any time. Otherwise Kafka would begin a new
-/// segment even for a batch that it refuses, and a fetch ends with the segment.
+/// Creates a topic with a single segment, whatever the times of its records. Otherwise Kafka would
+/// begin a new segment even for a batch that it refuses, and a fetch would end with the old
+/// segment.
 pub(super) fn create_topic_of_one_segment(world: &mut World) -> Request<'static> {
     let value = Some(i64::MAX.to_string().into());
     create_plain_topic(world, vec![CreatableTopicConfig { name: "segment.ms".into(), value }])

@@ -8,7 +8,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// The time after which Kafka's broker applies a change that was answered.
+/// The time that Kafka's broker may need to apply a change after the change was acknowledged.
 const TAKES_EFFECT: Duration = Duration::from_millis(500);
 
 /// An administrator of one server.

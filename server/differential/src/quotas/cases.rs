@@ -1,4 +1,4 @@
-//! A case for each kind of quota: steps on one server, and how each was answered.
+//! One case for each kind of quota. A case sends requests to one server, and reports the answers.
 
 use super::admin::{Admin, batch, create, create_partitions, delete};
 use super::client::Seen;
@@ -25,7 +25,7 @@ pub(crate) const CASES: [(&str, Case); 8] = [
     ("max.connection.creation.rate", connections_of_all),
 ];
 
-/// The quota per second, in bytes or in the quota's unit.
+/// The quotas on bytes, in bytes per second.
 const BYTES: f64 = 10_000.0;
 
 fn produce(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
@@ -39,7 +39,8 @@ fn produce(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     [60_000, 60_000, 30_000, 100, 100].into_iter().map(step).collect()
 }
 
-/// Produces with acks=0. The next request shows how long the connection was not served.
+/// Produces with acks=0, which is not answered. The time until the next answer shows how long the
+/// server did not read from the connection.
 fn produce_without_answers(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     admin.topic("q", 1)?;
     admin.quota("client-id", "silent", "producer_byte_rate", Some(BYTES))?;
@@ -85,7 +86,8 @@ fn mutations_of_old_clients(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     mutations(admin, "old", [5, 2, 4])
 }
 
-/// The three versions are of CreateTopics, CreatePartitions and DeleteTopics.
+/// As a client with a quota, creates, changes and deletes topics. The versions are those of
+/// CreateTopics, CreatePartitions and DeleteTopics.
 fn mutations(
     admin: &mut Admin<'_>,
     client_id: &str,
@@ -126,8 +128,8 @@ fn connections_of_all(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     seen
 }
 
-/// Opens connections at the same time, and sends a request on each. Reports how and when each is
-/// answered or closed.
+/// Opens connections one right after the other, and sends a request on each. Reports for each
+/// whether it was answered or closed, and when.
 fn connections(admin: &Admin<'_>, count: usize) -> io::Result<Vec<Seen>> {
     let began = Instant::now();
     let open = |_| -> io::Result<_> {
@@ -178,7 +180,8 @@ fn find_coordinator() -> (i16, Request<'static>) {
     (3, FindCoordinatorRequest { key: "group".into(), ..Default::default() }.into())
 }
 
-/// All values of a field, at any depth, sorted because Kafka answers a deletion in any order.
+/// All values of a field, at any depth. They are sorted, because Kafka answers deletions in any
+/// order.
 fn errors(body: &Value, field: &str) -> String {
     let mut found = Vec::new();
     collect(body, field, &mut found);

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Client {
     stream: TcpStream,
     client_id: String,
-    /// When the last answer arrived.
+    /// The time when the last answer arrived, or when the connection was made.
     answered: Instant,
 }
 

@@ -15,12 +15,12 @@ use std::thread;
 const TOLERANCE: f64 = 0.1;
 const TOLERANCE_MS: i64 = 300;
 
-/// The longest time that an answer takes to arrive. Its throttle time begins when the server makes
-/// the answer.
+/// The longest time that an answer is on its way. The throttle time begins earlier, when the server
+/// makes the answer.
 const RECEIVED_MS: i64 = 50;
 
-/// Runs all cases on both servers at the same time, and prints each step. Returns whether they
-/// agree.
+/// Runs each case on both servers at the same time, and prints its steps. Returns whether the
+/// servers agree.
 pub fn compare(kafka: &str, muster: &str, run: u64) -> io::Result<bool> {
     let mut agrees = true;
     for (name, case) in CASES {
@@ -60,8 +60,8 @@ fn shown(seen: &Seen) -> String {
     format!("[{errors}] throttled for {throttle_ms} ms, after {after_ms} ms")
 }
 
-/// The differences of a step. `before` are the throttle times of the previous step, during which
-/// the connection was not served.
+/// The differences in a step. `before` has each server's throttle time in the previous step. For
+/// this time, the server does not serve the connection.
 fn differences([kafka, muster]: [&Seen; 2], before: [i64; 2]) -> Vec<&'static str> {
     let checks = [
         (kafka.errors == muster.errors, "errors"),

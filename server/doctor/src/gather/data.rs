@@ -13,7 +13,7 @@ const PROBE: &str = ".muster-doctor";
 const WRITES: usize = 16;
 const BLOCK_BYTES: usize = 4_096;
 
-/// Adds the facts. Returns the disk's queue in /sys, if the directory is on a disk.
+/// Adds the facts. Returns the folder in /sys of the disk's request queue; None if it has none.
 pub(super) fn add(facts: &mut Facts, asked: &Asked) -> Option<PathBuf> {
     let folder = existing(&asked.data);
     let is_writable = probe(facts, &folder);
@@ -35,8 +35,8 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked) -> Option<PathBuf> {
     Some(queue)
 }
 
-/// Adds the process id of a server that has locked the directory. If no such server is found, adds
-/// whether the lock can be taken (provided that the directory exists).
+/// Adds the process id of the server that has locked the directory. If no server is found there,
+/// adds whether the directory can be locked. Adds nothing if the directory does not exist.
 pub(super) fn add_lock(facts: &mut Facts, data: &Path) {
     let Ok(taken) = File::open(data).map(|directory| directory.try_lock()) else { return };
     match (taken, server(data)) {
@@ -46,16 +46,16 @@ pub(super) fn add_lock(facts: &mut Facts, data: &Path) {
     }
 }
 
-/// The process id of a `muster serve` that has locked the directory. Always None in a container
-/// other than the server's.
+/// The process id of the `muster serve` that has locked the directory. If that server runs in
+/// another container, it is not found.
 fn server(data: &Path) -> Option<u32> {
     let inode = fs::metadata(data).ok()?.ino();
     let locks = fs::read_to_string("/proc/locks").ok()?;
     locks.lines().filter_map(|line| holder(line, inode)).find(|id| is_server(*id))
 }
 
-/// The process id in a line of /proc/locks such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:5317046 0
-/// EOF`, if the line is about this inode.
+/// The process id in a line of /proc/locks, if the line is about this inode. A line is
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:5317046 0 EOF`.
 fn holder(line: &str, inode: u64) -> Option<u32> {
     let mut words = line.split_whitespace().skip(4);
     let (id, file) = (words.next()?, words.next()?);
@@ -107,8 +107,8 @@ fn median_write(file: &File) -> io::Result<u128> {
     Ok(times[WRITES / 2])
 }
 
-/// Adds file system and options of the mount that contains the folder: among the mounts of its
-/// device, the one with the longest path.
+/// Adds the file system and the options of the folder's mount. It is the mount with the longest
+/// path that contains the folder, among the mounts of the folder's device.
 fn add_mount(facts: &mut Facts, folder: &Path) {
     let Ok(device) = fs::metadata(folder).map(|it| it.dev()) else { return };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

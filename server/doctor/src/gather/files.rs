@@ -5,7 +5,7 @@ use crate::Facts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The value in a file. In a list of choices it is the one in brackets; an empty mask counts as 0.
+/// The value in a file. If the file lists choices, the one in brackets. For an empty mask, 0.
 pub(super) fn value(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -15,7 +15,7 @@ pub(super) fn value(file: &Path) -> Option<String> {
     Some(if is_empty_mask { "0".to_owned() } else { value })
 }
 
-/// Adds a knob for each of these files that exists.
+/// Adds a knob that is set in several files: one fact for each of these files that exists.
 pub(super) fn add_knob(facts: &mut Facts, name: &str, files: impl IntoIterator<Item = PathBuf>) {
     for file in files {
         if let Some(value) = value(&file) {

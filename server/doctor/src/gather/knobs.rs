@@ -6,7 +6,7 @@ use crate::Facts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Idle states with a longer exit latency than this are deep.
+/// An idle state of a core counts as deep if leaving it takes longer than this.
 const DEEP_MICROS: u64 = 20;
 
 const SYSCTLS: [&str; 9] = [
@@ -39,7 +39,7 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked, disk: Option<&Path>) {
     }
 }
 
-/// How often softirqs ran out of budget, summed over all cores.
+/// How often, on all cores, the kernel's network interrupt work (softirq) ran out of its budget.
 fn squeezed(root: &Path) -> u64 {
     let text = fs::read_to_string(below(root, "/proc/net/softnet_stat")).unwrap_or_default();
     let third = |line: &str| u64::from_str_radix(line.split_whitespace().nth(2)?, 16).ok();
@@ -62,7 +62,7 @@ fn add_nic(facts: &mut Facts, root: &Path, nic: &Path) {
         facts.set("nic.queues", queues.len());
     }
     add_knob(facts, "nic.rps", queues.iter().map(|queue| queue.join("rps_cpus")));
-    // For a virtual NIC the interrupts are listed at the bus that it is on.
+    // A virtual NIC has its interrupts in the folder of its parent device, the bus.
     let folders = [nic.join("device/msi_irqs"), nic.join("device/../msi_irqs")];
     let irqs = folders.iter().flat_map(|it| entries(it, ""));
     let affinity = |irq: PathBuf| {

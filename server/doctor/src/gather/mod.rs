@@ -1,5 +1,5 @@
-//! Gathers the facts about host, data directory and ports. Only this module accesses them. Files of
-//! knobs are read below a root, so that a directory tree can stand for a host.
+//! Gathers the facts about host, data directory and ports. Only this module accesses them. Files in
+//! /proc and /sys are read below a root folder: a test can replace the host by a directory tree.
 
 mod data;
 mod files;
@@ -26,8 +26,8 @@ pub struct Asked {
     pub wrong_lines: usize,
 }
 
-/// Gathers all facts. For a moment this writes a file in the data directory (or where it would be
-/// created), creates a ring, and opens the ports. It leaves no change.
+/// Gathers all facts. It writes a file in the data directory (or where that would be created),
+/// creates a ring, and opens the ports. All of this is undone at once.
 pub fn gather(asked: &Asked) -> Facts {
     let mut facts = Facts::default();
     facts.set("shards", asked.shards);

@@ -41,8 +41,8 @@ fn add_status(facts: &mut Facts) {
     }
 }
 
-/// Adds the hard limit of open files (muster raises its soft limit to it), and the limit on locked
-/// memory.
+/// Adds the limit on locked memory, and the hard limit of open files. (muster raises its own limit
+/// of open files to the hard one.)
 fn add_limits(facts: &mut Facts) {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let of = |name: &str, column: usize| {

@@ -9,7 +9,7 @@ mod process;
 use crate::{Effect, Facts, Profile, Rule, Wanted};
 
 const ALL: &[Profile] = &Profile::ALL;
-/// The kinds of hosts whose settings can be changed, and where that is worthwhile.
+/// The kinds of hosts whose settings can be changed, and are worth changing.
 const HOSTS: &[Profile] = &[Profile::Vm, Profile::Metal];
 const METAL: &[Profile] = &[Profile::Metal];
 

@@ -3,7 +3,8 @@
 use super::{BY_SCRIPT, HOSTS, METAL, NOT_MEASURED, shards, zero};
 use crate::{Change, Effect, Facts, Harm, Rule, Wanted};
 
-/// If softirqs ran out of budget this often, a larger budget is worthwhile.
+/// How often the kernel's network interrupt work (softirq) must have run out of its budget for a
+/// larger budget to be worthwhile.
 const SQUEEZES: u64 = 100;
 
 pub(super) const RULES: &[Rule] = &[

@@ -3,12 +3,13 @@
 use super::{ALL, BY_SCRIPT, LINE, NOT_MEASURED, NOTHING, shards, yes, zero};
 use crate::{Change, Effect, Facts, Harm, Rule, Wanted};
 
-/// KiB that the kernel locks for a shard's ring (Linux 6.18), and for the smallest ring.
+/// The locked memory, in KiB, that a shard's ring needs (in Linux 6.18), and that the smallest ring
+/// needs.
 const RING_KIB: u64 = 416;
 const SMALLEST_RING_KIB: u64 = 24;
 
-/// The descriptors that a shard needs before any client connects, those that the process needs in
-/// addition, and a number that is always sufficient.
+/// The file descriptors that a shard needs when it has no clients, and those that the process needs
+/// besides. The third number is sufficient for any server.
 const DESCRIPTORS: u64 = 320;
 const OF_ALL_SHARDS: u64 = 260;
 const MANY_DESCRIPTORS: u64 = 1 << 20;
@@ -163,7 +164,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// 1 is right if a ring works: the process is then in the permitted group.
+/// With the value 1, io_uring requires a permission. If a ring works, muster has this permission,
+/// so 1 is right, too.
 fn io_uring_disabled(facts: &Facts) -> Wanted {
     if facts.is("kernel.io_uring", "works") {
         return Wanted::one_of(&["0", "1"]);

@@ -13,11 +13,12 @@ use muster::data_dir::{DataDir, DataDirError, Meta};
 use printer::Printer;
 use std::io::Write;
 
-/// Prints a data directory. If a server has it open, prints its present content.
+/// Prints the present content of a data directory, even if a server has it open.
 ///
 /// # Errors
-/// The path is not a data directory, the shard or topic of the arguments does not exist, or a file
-/// cannot be read. Damage is not an error: it is printed, and results in a verdict.
+/// The path is not a data directory, its `meta.properties` is damaged, the shard or topic of the
+/// arguments does not exist, a file cannot be read, or the output cannot be written. Other damage
+/// is not an error: it is printed, and results in a verdict.
 pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let data = &arguments.data;
     let mut printer = Printer::new(out, arguments);

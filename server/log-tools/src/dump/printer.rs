@@ -1,5 +1,5 @@
-//! Prints the lines of a dump: text indented by segment, block and batch, or one JSON object per
-//! line.
+//! Prints the lines of a dump. As text, lines are indented by segment, block and batch. As JSON,
+//! each line is an object.
 
 use crate::Verdict;
 use crate::args::Dump;
@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
 
-/// Prints lines. If only the records of one group are wanted, lines about blocks and batches are
-/// held back until such a record follows.
+/// Prints lines. If only the records of one group are wanted, it keeps a line about a block or
+/// batch until such a record in it is printed.
 pub(super) struct Printer<'o> {
     out: &'o mut dyn Write,
     json: bool,
     keys_only: bool,
     /// Lines held back until the next record. None if lines are printed immediately.
     waiting: Option<Vec<String>>,
-    /// The wanted group, as long as no record of it was found.
+    /// The wanted group, until a record of it is found.
     missing: Option<String>,
     is_damaged: bool,
 }
@@ -46,7 +46,8 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Ends the dump. The verdict says if the requested items were not found.
+    /// Ends the dump. Returns whether damage was found, or whether the requested group has no
+    /// records.
     pub(super) fn finish(mut self) -> Result<Verdict, Failure> {
         if let Some(group) = self.missing.take() {
             self.note(&format!("no record of group {group} was found"))?;
@@ -92,8 +93,8 @@ impl<'o> Printer<'o> {
         text: String,
     ) -> Result<(), Failure> {
         if self.json {
-            // In JSON each record contains its place. Blocks and batches of other groups are not
-            // wanted.
+            // In JSON, each record contains its place. If only one group is wanted, no lines about
+            // blocks and batches are printed.
             return if self.waiting.is_some() { Ok(()) } else { self.print(kind, fields, 0, text) };
         }
         let line = indented(depth, &text);

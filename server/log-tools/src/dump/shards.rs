@@ -200,8 +200,8 @@ impl Segment<'_> {
     }
 }
 
-/// Describes the producer of a batch that belongs to a transaction or ends one, with Kafka's field
-/// names.
+/// If a batch is part of a transaction, or ends one, adds its producer to `fields` under Kafka's
+/// field names, and describes it.
 fn of_transaction(header: &BatchHeader, fields: &mut Map<String, Value>) -> String {
     if !header.is_transactional() {
         return String::new();

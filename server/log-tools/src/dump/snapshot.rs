@@ -1,4 +1,5 @@
-//! Prints a snapshot: its header, its sections, and its groups as the records that replay to them.
+//! Prints a snapshot: its header, its sections, and its groups. A group is printed as records; a
+//! replay of these would build the group.
 
 use super::printer::{Printer, RecordLine};
 use crate::args::Dump;

@@ -86,9 +86,10 @@ impl KafkaPartition {
         self.write_new(&segment_file_name(base_offset), b"")
     }
 
-    /// Appends a batch; it has its offsets already.
+    /// Appends a batch, whose offsets are already set.
     pub(super) fn push(&mut self, header: BatchHeader, batch: &[u8]) -> Result<(), Failure> {
-        // Offsets in a segment's index are relative to the base offset, with 32 bits.
+        // Kafka's index of a segment has an offset as its distance from the base offset, in 31
+        // bits.
         let is_far = header.last_offset() - self.base_offset > i64::from(i32::MAX);
         if is_far || self.size + batch.len() as u64 > SEGMENT_BYTES_MAX {
             self.begin_segment(header.base_offset)?;

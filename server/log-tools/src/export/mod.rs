@@ -25,7 +25,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// The most bytes buffered before they are written.
+/// When this number of bytes is buffered, they are written.
 const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
 /// The name of Kafka's file of log start offsets.
@@ -122,7 +122,7 @@ fn user_topic(data: &Path, topic: &Topic, to: &Path) -> Result<Vec<KafkaPartitio
     partitions.collect()
 }
 
-/// Exports the segments of a partition, up to where recovery would cut them.
+/// Exports the segments of a partition. Leaves out the torn end that recovery would cut off.
 fn user_partition(
     directory: &Path,
     topic: &Topic,

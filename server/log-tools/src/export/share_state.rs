@@ -1,5 +1,5 @@
-//! Exports `__share_group_state`: the state of each share partition as one snapshot, in the
-//! partition where Kafka looks for it.
+//! Exports `__share_group_state`. Each share partition has one record, a snapshot of its state, in
+//! the partition of the topic in which Kafka expects it.
 
 use super::kafka_partition::KafkaPartition;
 use muster::Failure;
@@ -15,7 +15,7 @@ use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::RecoveredBatch;
 use std::path::Path;
 
-/// A batch is complete when it has this number of bytes.
+/// When a batch has this number of bytes, the next record begins another one.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// Exports all partitions of the topic, from the logs of all shards.

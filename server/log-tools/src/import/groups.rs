@@ -1,5 +1,6 @@
 //! Computes the state that Kafka's group coordinator would have after loading `__consumer_offsets`:
-//! the newest record of each key. Offsets of a transaction count from its commit on.
+//! the newest record of each key. An offset in a transaction counts only if the transaction was
+//! committed.
 
 use super::kafka_dirs::KafkaDirs;
 use super::kafka_partition::KafkaPartition;
@@ -40,11 +41,12 @@ pub(super) struct Live {
 }
 
 impl Groups {
-    /// Passes the records of each partition to `take`, one partition per call, with keys and in
-    /// Kafka's order.
+    /// Calls `take` once for each partition, with the newest record of each key. The records are in
+    /// the order of their offsets.
     ///
     /// # Errors
-    /// The logs are damaged, a group belongs to another partition, or `take` fails.
+    /// The logs are damaged, Kafka has to recover them first, the file system fails, a group
+    /// belongs to another partition, or `take` fails.
     pub(super) fn read(
         kafka: &KafkaDirs,
         placement: Placement,
@@ -169,7 +171,7 @@ impl Load {
         timestamp: i64,
     ) {
         if let GroupRecord::OffsetCommit(_, Some(value)) = &mut record {
-            // Kafka's leader epochs do not apply here: all records have epoch 0.
+            // In muster, all records have the leader epoch 0, whatever they had in Kafka.
             value.leader_epoch = value.leader_epoch.min(0);
         }
         let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -187,8 +189,8 @@ impl Load {
         target.insert(key, live);
     }
 
-    /// Ends a transaction, like `OffsetMetadataManager.replayEndTransactionMarker`: a record of the
-    /// same key wins if it is newer than the transaction's record.
+    /// Ends a transaction, like `OffsetMetadataManager.replayEndTransactionMarker`. If it commits,
+    /// its records replace the records of the same keys, except those with a higher offset.
     fn ended(&mut self, producer: i64, marker: i16) {
         if !is_marker(marker) {
             return;

@@ -26,8 +26,8 @@ impl KafkaDirs {
     /// Lists the directories.
     ///
     /// # Errors
-    /// A directory is not Kafka's or belongs to another cluster than the first, Kafka was not
-    /// stopped cleanly, or there are no partitions.
+    /// A directory cannot be read, is not Kafka's, or belongs to another cluster than the first;
+    /// Kafka was not stopped cleanly; or there are no partitions.
     pub(super) fn find(directories: &[PathBuf], unclean: bool) -> Result<Self, Failure> {
         let mut found =
             Self { cluster_id: None, partitions: BTreeMap::new(), may_be_torn: unclean };
@@ -95,7 +95,7 @@ impl KafkaDirs {
     /// Checks that the topic has `count` partitions.
     ///
     /// # Errors
-    /// No directory contains one of the partitions.
+    /// One of the partitions is in none of the directories.
     pub(super) fn require_all(&self, topic: &str, count: u32) -> Result<(), Failure> {
         let mut there = self.of_topic(topic).map(|(index, _)| index as u32).peekable();
         for index in 0..count {
@@ -119,8 +119,8 @@ fn parse(name: &str) -> Option<(String, i32)> {
     is_plain.then(|| (topic.to_owned(), number))
 }
 
-/// The topic id in a partition's directory. None if Kafka had no topic ids when it created the
-/// topic.
+/// The topic id in a partition's directory. None if the version of Kafka that created the topic had
+/// no topic ids.
 pub(super) fn topic_id(partition: &Path) -> Result<Option<Uuid>, Failure> {
     let path = partition.join("partition.metadata");
     if !path.exists() {

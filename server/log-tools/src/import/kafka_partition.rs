@@ -60,7 +60,8 @@ impl KafkaPartition {
     /// segments.
     ///
     /// # Errors
-    /// The log is damaged (an expected torn end does not count), or `visit` fails.
+    /// The log is damaged (an expected torn end does not count), the file system fails, or `visit`
+    /// fails.
     pub(super) fn each(
         &self,
         visit: impl FnMut(&Path, &Located<'_>) -> Result<(), Failure>,
@@ -99,15 +100,15 @@ impl KafkaPartition {
         Ok(next_offset)
     }
 
-    /// Whether the failure is a torn end of the last segment. After a kill, Kafka cuts off such an
-    /// end.
+    /// Whether the failure is the torn end of a log. Kafka cuts off such an end when it starts
+    /// after a kill.
     fn is_torn_end(&self, number: usize, failure: &Failure) -> bool {
         self.may_be_torn && number + 1 == self.segments.len() && failure.is::<Damage>()
     }
 }
 
-/// Checks offset and position of a batch: Kafka's indexes have 31 bits for the offset relative to
-/// the segment's base offset, and for the position in its file.
+/// Checks a batch's offset and its place in the file. Kafka's indexes have 31 bits for the place,
+/// and for the distance of the offset from the segment's base offset.
 fn check_place(base_offset: i64, located: &Located<'_>) -> Result<(), &'static str> {
     const MAX: i64 = i32::MAX as i64;
     let Located { at, batch } = located;

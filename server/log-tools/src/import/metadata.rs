@@ -37,7 +37,7 @@ pub(super) type Configs = BTreeMap<(i8, String), Overrides>;
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     state: State,
-    /// The state before an open transaction of the controllers.
+    /// If the controllers have a transaction open: the state before it began.
     before: Option<State>,
     buffer: Vec<u8>,
 }
@@ -52,7 +52,7 @@ impl Metadata {
     /// Reads the configs. None if no directory contains the log.
     ///
     /// # Errors
-    /// The log is damaged.
+    /// The log is damaged, Kafka has to recover it first, or the file system fails.
     pub(super) fn read(kafka: &KafkaDirs) -> Result<Option<Configs>, Failure> {
         let Some((_, replicas)) = kafka.of_topic(METADATA_TOPIC).next() else { return Ok(None) };
         let log = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
@@ -93,8 +93,8 @@ impl Metadata {
         replayed.map_err(|what| Damage::new(path, *at, what).into())
     }
 
-    /// Applies a record. Records of other types are ignored, whatever their version. The types used
-    /// here have one version so far; later versions may only add fields.
+    /// Applies a record. A record of a type that is not used here is ignored. The types that are
+    /// used have one version so far; later versions may only add fields.
     fn record(&mut self, value: &[u8]) -> muster_codec::wire::Result<()> {
         let mut reader = Reader::new(value);
         if reader.uvarint()? != FRAME_VERSION {
@@ -148,9 +148,9 @@ fn newest_snapshot(directory: &Path) -> Result<Option<(i64, String)>, Failure> {
     Ok(names(directory)?.into_iter().filter_map(numbered).max())
 }
 
-/// Removes configs that muster would reject, configs of topics that are not imported, and configs
-/// of resources other than topics, groups and client metrics subscriptions. Returns the reasons of
-/// the rejections.
+/// Removes configs of resources that are not imported: of topics that are left out, and of
+/// resources other than topics, groups and client metrics subscriptions. Also removes configs that
+/// muster would reject, and returns the reasons for these.
 pub(super) fn retain_valid(
     configs: &mut Configs,
     defaults: &Config,

@@ -1,6 +1,5 @@
 //! `muster log import`: writes the groups and topics of a stopped Kafka cluster to a new data
-//! directory. The directory is renamed to its name only when everything in it is checked and
-//! durable.
+//! directory. The directory has a temporary name until everything in it is checked and durable.
 
 mod groups;
 mod kafka_dirs;
@@ -32,7 +31,8 @@ use topics::Topics;
 /// Imports a cluster.
 ///
 /// # Errors
-/// Kafka's directories are damaged or incomplete, or the data directory is not empty.
+/// Kafka's directories are damaged or incomplete, the arguments do not fit them, the data directory
+/// is not empty, the file system fails, or `out` cannot be written.
 pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let kafka = KafkaDirs::find(&arguments.kafka, arguments.unclean)?;
     let offsets_partitions = offsets_partitions(&kafka, arguments)?;
@@ -107,8 +107,8 @@ fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Fail
     Ok(count)
 }
 
-/// The number of Kafka's transaction partitions: a server with Kafka's configs expects the same
-/// number. The records of these partitions are not imported.
+/// The number of partitions that Kafka's topic of transactions has. It is kept, because a server
+/// with Kafka's configs expects it; the records of these partitions are not imported.
 fn transactions_partitions(kafka: &KafkaDirs) -> u32 {
     match kafka.partition_count(TRANSACTIONS_TOPIC) {
         0 => Config::default().placement(1).transactions_partitions,
@@ -150,7 +150,7 @@ struct Staging {
 impl Staging {
     fn create(data: &Path) -> Result<Self, Failure> {
         check_empty(data)?;
-        // A sibling of the data directory, whose path may end with slashes.
+        // The path of the data directory without slashes at its end, plus a suffix.
         let mut name = data.components().collect::<PathBuf>().into_os_string();
         name.push(".importing");
         let path = PathBuf::from(name);

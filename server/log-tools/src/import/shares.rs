@@ -1,6 +1,6 @@
 //! Computes the state that Kafka's share coordinator would have after loading
-//! `__share_group_state`: a snapshot for each share partition. The snapshot goes to the partition
-//! of the slot that has its topic partition.
+//! `__share_group_state`: a snapshot for each share partition. muster has share state in the slot
+//! in which it places the topic's partition, so the snapshot goes there.
 
 use super::kafka_dirs::KafkaDirs;
 use super::kafka_partition::KafkaPartition;
@@ -21,15 +21,16 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     pub(super) imported: usize,
-    /// Share partitions whose topic is not imported, or whose topic partition has no slot.
+    /// The number of share partitions whose topic or partition is not imported.
     left_out: usize,
 }
 
 impl Shares {
-    /// Passes the snapshots of all of Kafka's partitions to `take`, one partition after the other.
+    /// Calls `take` for each share partition's snapshot, in the order of Kafka's partitions.
     ///
     /// # Errors
-    /// The logs are damaged, or `take` fails.
+    /// The logs are damaged, Kafka has to recover them first, the file system fails, or `take`
+    /// fails.
     pub(super) fn read(
         kafka: &KafkaDirs,
         placement: Placement,

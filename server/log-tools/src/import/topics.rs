@@ -65,8 +65,9 @@ impl Topics {
     /// Reads the topics.
     ///
     /// # Errors
-    /// Partitions are missing or too many, a topic's name or id is not valid, a topic of the
-    /// arguments does not exist, or Kafka's files are damaged or have an open transaction.
+    /// Partitions are missing or too many, a topic's name or id is not valid, two topics have the
+    /// same id, a topic of the arguments does not exist, Kafka's files are damaged or have an open
+    /// transaction, or the file system fails.
     pub(super) fn read(kafka: &KafkaDirs, arguments: &Import) -> Result<Self, Failure> {
         let mut topics = Vec::new();
         let mut ids = BTreeSet::new();
@@ -161,9 +162,9 @@ impl Topics {
         topics.chain(configs).chain(producers)
     }
 
-    /// Writes the partitions. Without records, they begin where Kafka's partitions end. The
-    /// recovery points cover them completely, because everything becomes durable before the data
-    /// directory is renamed.
+    /// Writes the partitions. A partition that is imported without records begins where Kafka's
+    /// partition ends. All data that is written here is durable before the data directory is
+    /// renamed, so the recovery points include all of it.
     ///
     /// # Errors
     /// Kafka's files are damaged, or the file system fails.
@@ -188,7 +189,7 @@ impl Topics {
     /// Passes each partition to `visit`.
     ///
     /// # Errors
-    /// Kafka's files are damaged, or `visit` fails.
+    /// Kafka's files are damaged, the file system fails, or `visit` fails.
     pub(super) fn each_partition(
         &self,
         kafka: &KafkaDirs,
@@ -251,7 +252,7 @@ fn id_of(kafka: &KafkaDirs, name: &str) -> Result<Option<Uuid>, Failure> {
 const OPEN_TRANSACTION: &str = "a transaction has no end, so that consumers of committed records \
     would wait for it for ever; end it in Kafka, or import the topic without records";
 
-/// Updates the set of producers with an open transaction by a batch.
+/// Updates the set of producers that have an open transaction after this batch.
 fn note_transaction(
     path: &Path,
     located: &Located<'_>,
@@ -269,8 +270,8 @@ fn note_transaction(
     Ok(())
 }
 
-/// Whether a control batch ends a transaction. It does not if it is of another type, or if Kafka's
-/// compaction has removed its record.
+/// Whether a control batch ends a transaction. A batch of another type does not, nor does a batch
+/// whose record Kafka's compaction has removed.
 fn is_end(batch: &Batch<'_>) -> Result<bool, String> {
     let mut buffer = Vec::new();
     let Some(record) = decompress::records(batch, &mut buffer)?.next() else { return Ok(false) };
@@ -278,8 +279,9 @@ fn is_end(batch: &Batch<'_>) -> Result<bool, String> {
     Ok(is_marker(control_type(record.key.unwrap_or_default())?))
 }
 
-/// The recovery point of a written partition. None if it has no records. Offsets may be missing if
-/// Kafka had compacted the partition.
+/// The recovery point of a written partition; None if it has no segments. Kafka's compaction may
+/// have left gaps in the offsets. The point allows gaps before `whole_from`, the end of the last
+/// gap.
 fn point(directory: &Path, log_start: i64) -> Result<Option<RecoveryPoint>, Failure> {
     let written =
         recovered(directory, None).map_err(|error| format!("{}: {error}", directory.display()))?;

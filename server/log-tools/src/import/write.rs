@@ -54,8 +54,8 @@ pub(super) fn write(
     Ok((groups, shares))
 }
 
-/// Appends a record as an operation of its own. Several need not be atomic, because the directory
-/// is renamed only when all are written.
+/// Appends a record as an operation of its own. A crash between records does no harm: the directory
+/// gets its name only when all are written.
 fn append(
     offline: &mut OfflineLog,
     partition: u32,

@@ -1,7 +1,7 @@
 //! `muster log recover`: reports what is damaged or missing in a data directory, and what is lost
 //! as a consequence. With `--accept-loss` it repairs the directory so that a server can start with
-//! it. Removed files are moved to the trash. The first 64 MiB of a part that is cut out of a
-//! segment are copied there.
+//! it. Removed files are moved to the trash. If a part is cut out of a segment, its first 64 MiB
+//! are copied to the trash.
 
 mod partitions;
 mod shard_log;
@@ -23,7 +23,8 @@ use std::io::Write;
 /// Checks a data directory that no server has open. Repairs it if the loss is accepted.
 ///
 /// # Errors
-/// The directory is in use, or too little of it is left, or the file system fails.
+/// The directory is in use, too little of it is left, the file system fails, or `out` cannot be
+/// written.
 pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let data = &arguments.data;
     let _lock = data_dir::lock(data)?;
@@ -76,8 +77,8 @@ fn damaged(arguments: &Recover, meta: &Meta) -> Result<Vec<DamagedPartition>, Fa
     partitions::damaged(&arguments.data, &image, arguments.topic.as_deref())
 }
 
-/// Repairs the logs. The new logs are complete before the stamp names them, and replace the old
-/// logs only after that. So the next recovery can continue after an interruption.
+/// Repairs the logs. First all new logs are written, then the stamp (`meta.properties`) names them,
+/// and then they replace the old logs. So the next recovery can continue after an interruption.
 fn repair(
     arguments: &Recover,
     mut meta: Meta,

@@ -1,7 +1,7 @@
 //! Damaged partitions of user topics: finds what is lost, and repairs the partitions.
 //!
 //! Unreadable batches are cut out, or restored if only their framing is damaged; everything else
-//! stays. An offset known to have been assigned is not assigned again.
+//! stays. If an offset is known to have been assigned, it is not assigned to another record.
 
 use crate::recovery_points;
 use crate::segment_file::names;
@@ -75,14 +75,14 @@ pub(super) fn damaged(
 }
 
 impl DamagedPartition {
-    /// Finds a repair after which recovery finds no more damage.
+    /// Extends the repair until recovery of the repaired partition would find no more damage.
     fn plan(
         &mut self,
         directory: &Path,
         mut read: Result<RecoveredPartition, PartitionError>,
     ) -> Result<(), Failure> {
-        // Gaps between segments are accepted as lost. Torn ends count as damage, because they may
-        // hide more.
+        // Recovery with this point accepts gaps between segments: their offsets are lost. It takes
+        // a torn end for damage, so that it is repaired, and the part that follows it is read, too.
         let accepted = self.point.map(|point| {
             let end = LogEnd { segment: i64::MAX, bytes: 0, ..point.end };
             RecoveryPoint { end, whole_from: i64::MAX, ..point }
@@ -116,7 +116,8 @@ impl DamagedPartition {
         Ok(())
     }
 
-    /// Plans the repair of a segment in which the next batch cannot be found, or of the log's end.
+    /// Plans the repair of a segment whose next batch recovery cannot find, or of the end of the
+    /// log.
     fn repair_segment(&mut self, directory: &Path, error: &PartitionError) -> Result<(), Failure> {
         let PartitionError::Damaged { base_offset, at, .. } = *error else {
             let path = directory.display();
@@ -168,7 +169,8 @@ impl DamagedPartition {
         text
     }
 
-    /// The lost offsets: those that are cut out, and those in gaps that were not known before.
+    /// The lost offsets: those before the first segment that remains, those that are cut out, and
+    /// those in gaps, except the gaps that the recovery point already permits.
     fn lost(&self) -> Vec<Range<i64>> {
         let whole_from = self.point.map_or(0, |point| point.whole_from);
         let gaps = self.rest.gaps().iter().filter(move |gap| gap.end > whole_from).cloned();
@@ -252,8 +254,8 @@ fn keep(
     Ok(trash::keep(data, &what, &bytes, now)?)
 }
 
-/// Writes a repaired segment next to the damaged one, durably. If it is left there, startup removes
-/// it.
+/// Writes a repaired segment durably, into a file beside the damaged segment. Startup removes this
+/// file if the repair is interrupted.
 fn write(repaired: &impl SegmentSource, path: &Path) -> Result<(), Failure> {
     let mut file = File::create(path)?;
     let (mut at, mut buffer) = (0, Vec::new());

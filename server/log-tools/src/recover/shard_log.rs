@@ -29,11 +29,11 @@ pub(super) struct FoundLog {
     /// The path relative to the data directory.
     name: PathBuf,
     state: LogState,
-    /// The position up to which the log is known to have been durable, from the stamp or the
-    /// snapshot.
+    /// The position up to which the log was certainly durable, by the stamp (`meta.properties`) or
+    /// the snapshot.
     end: u64,
     snapshot: SnapshotState,
-    /// The format of the snapshot, if this version does not read it.
+    /// The format of the snapshot, if it is one that this version cannot read.
     unread: Option<u16>,
 }
 
@@ -42,8 +42,8 @@ pub(super) struct FoundLog {
 enum SnapshotState {
     /// There is no snapshot, or it has nothing beyond the readable part of the log.
     Unneeded,
-    /// The snapshot has later operations than the readable part of the log, up to position
-    /// `newest`.
+    /// The snapshot has operations up to the position `newest`. The last of them are not in the
+    /// readable part of the log.
     Newer { newest: u64 },
     /// The snapshot belongs to another log.
     Others,
@@ -55,13 +55,13 @@ enum LogState {
     Readable {
         position: u64,
     },
-    /// Damaged, but a snapshot has all damaged operations. The server can start, and will rewrite
-    /// the log.
+    /// Damaged, but a snapshot has all operations of the damaged part. So the server can start, and
+    /// will then rewrite the log.
     Covered {
         position: u64,
         corruption: Corruption,
     },
-    /// Damaged: readable up to `position`, and partly after it.
+    /// Damaged: readable up to `position`. After the damage, a part may be readable again.
     Damaged {
         position: u64,
         corruption: Corruption,
@@ -159,8 +159,8 @@ impl FoundLog {
         Ok(())
     }
 
-    /// Records the end of the log in the stamp. Rewrites a damaged log under another name, from the
-    /// newest available state.
+    /// If the log is readable, enters its end in the stamp (`meta.properties`). If operations are
+    /// missing, writes a new log under another name, with the newest state that can be read.
     pub(super) fn repair(
         &self,
         data: &Path,
@@ -251,10 +251,10 @@ fn aside(shards: u32, number: u32) -> PathBuf {
     log_directory(shards, number).with_extension("recovered")
 }
 
-/// Replaces the old logs by the rewritten logs that the stamp names; the old logs go to the trash.
-/// A rewritten log that the stamp does not name was left by an interrupted recovery, and goes to
-/// the trash, too. Returns the shards whose logs were replaced, with the paths of the old logs, if
-/// they existed.
+/// Replaces the old logs by the rewritten logs that the stamp (`meta.properties`) names. The old
+/// logs go to the trash, and so does a rewritten log that the stamp does not name: an interrupted
+/// recovery left it. Returns each shard whose log was replaced, with the path of its old log, if
+/// there was one. Does nothing unless `may_change`.
 pub(super) fn finish_swaps(
     data: &Path,
     meta: &Meta,

@@ -15,7 +15,7 @@ use muster_storage::LogPartition;
 use std::fs;
 use std::path::Path;
 
-/// The startup count for a rebuilt stamp: above any real count.
+/// The number of starts of the server for a rebuilt stamp. It must exceed the real number.
 const STARTS_LOST: u32 = 1 << 20;
 
 pub(super) struct FoundStamp {
@@ -56,8 +56,8 @@ impl FoundStamp {
     }
 }
 
-/// Rebuilds the stamp; `text` is the readable rest of the damaged one. Also returns whether a new
-/// cluster id was generated.
+/// Rebuilds the stamp. `text` is the part of the damaged stamp that can be read. Also returns
+/// whether the cluster id is a new one.
 fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, bool), Failure> {
     let data = &arguments.data;
     let shards = shards(arguments)?;
@@ -78,7 +78,8 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, 
     };
     let placement = match given.or(partitions(text, TRANSACTIONS_PARTITIONS).ok()) {
         Some(count) => fitting(data, placement(count))?,
-        // Earlier servers had the same number for both topics.
+        // The number is not known. Tries the default and then, as with earlier servers, the number
+        // of the other topic.
         None => {
             fitting(data, placement(Config::default().placement(shards).transactions_partitions))
                 .or_else(|_| fitting(data, placement(offsets_partitions)))?
@@ -92,7 +93,7 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, 
     let cluster_id = known_id.unwrap_or_else(|| ids.next_id().to_string());
     let logs = (0..shards).map(|number| known(data, shards, number, ids)).collect();
     let starts = value(text, "starts").ok().and_then(|it| it.parse().ok()).unwrap_or(STARTS_LOST);
-    // It is unknown whether the machine has been rebooted since.
+    // It is not known during which boot of the machine a server last used the directory.
     let boot = Some("unknown".to_owned());
     let Placement { transactions_partitions, .. } = placement;
     let meta = Meta {
@@ -130,8 +131,8 @@ fn shards(arguments: &Recover) -> Result<u32, Failure> {
     }
 }
 
-/// Returns the placement if all groups and transactional ids are in the partitions and shards that
-/// it determines.
+/// Returns the placement if it fits the logs: each group and each transactional id must be in the
+/// partition, and in the log of the shard, in which this placement puts it.
 fn fitting(data: &Path, placement: Placement) -> Result<Placement, Failure> {
     (0..placement.shards).try_for_each(|number| fits(data, placement, number))?;
     Ok(placement)
@@ -165,8 +166,8 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     .into())
 }
 
-/// The group or transactional id of a record, as text for an error, and the partition where it
-/// belongs.
+/// The partition to which a record belongs. Also the group or transactional id of the record, as
+/// text for an error.
 fn belonging(
     placement: Placement,
     partition: LogPartition,
@@ -209,7 +210,7 @@ fn recorded_cluster_id(data: &Path, shards: u32) -> Option<String> {
     read.ok().and(id)
 }
 
-/// The stamp's entry for a log: its id and its end, if it can be read.
+/// A log's entry for the stamp: the log's id, and its end (0 if the log cannot be read).
 fn known(data: &Path, shards: u32, number: u32, ids: &mut dyn Ids) -> KnownLog {
     let recovered = read_log(&data.join(log_directory(shards, number)), |_| {});
     let found = recovered.ok().and_then(|it| Some((it.log_id()?, it.position())));

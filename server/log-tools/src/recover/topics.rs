@@ -9,7 +9,7 @@ use muster::trash;
 use std::io::Write;
 use std::path::Path;
 
-/// Moves these directories to the trash, and reports them.
+/// Moves the directories of unknown partitions to the trash, and reports them.
 pub(super) fn set_unknown_aside(
     data: &Path,
     meta: &Meta,

@@ -1,5 +1,5 @@
-//! The groups of a shard, replayed from its log. Each slot has a coordinator of its own, because a
-//! producer may have a transaction in each.
+//! The groups of a shard, replayed from its log. Each slot of the shard has its own coordinator:
+//! one producer may have a transaction in each of them.
 
 use muster::placement::Slot;
 use muster::shard::Common;

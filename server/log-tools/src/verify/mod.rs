@@ -1,6 +1,6 @@
-//! `muster log verify`: makes all checks of the server's startup, checks every record and checksum,
-//! and that each file is in the right directory. It changes nothing. Meanwhile the directory is
-//! locked, so that no server can start with it.
+//! `muster log verify`: checks all that the server checks at startup, and also every record, every
+//! checksum, and whether each file is in the right directory. It changes nothing. Meanwhile it
+//! locks the directory, so no server can start with it.
 
 mod groups;
 mod partitions;
@@ -21,8 +21,8 @@ use std::path::Path;
 /// Checks a data directory that no server has open.
 ///
 /// # Errors
-/// The path is not a data directory, a server has it open, or files cannot be read. Damage is not
-/// an error, but a verdict.
+/// The path is not a data directory, its stamp is damaged, a server has it open, files cannot be
+/// read, or the output cannot be written. Other damage is not an error, but a verdict.
 pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let directory = open_read_only(&arguments.data)?;
     let (data, meta) = (&directory.path, &directory.meta);

@@ -41,7 +41,7 @@ pub(super) fn verify(
                 .note(&directory, "belongs to no known topic; startup moves it to the trash")?,
         }
     }
-    // The remaining points belong to partitions without a directory.
+    // Partitions that have a recovery point but no directory.
     let mut gone: Vec<_> = points.into_iter().collect();
     gone.sort_unstable_by_key(|(id, _)| *id);
     for (id, point) in gone {
@@ -149,13 +149,15 @@ fn verify_partition(
     Ok(())
 }
 
-/// The damaged parts, found with all checksums. Empty if the partition has other damage, too.
+/// The damaged parts, found by checking all checksums. Empty if recovery fails because of other
+/// damage.
 fn damaged_parts(directory: &Path, point: Option<RecoveryPoint>) -> Vec<DamagedPart> {
     let read = recovered_if(directory, point, &Repair::default());
     read.map_or_else(|_| Vec::new(), |it| it.damaged().cloned().collect())
 }
 
-/// Whether a file is replaced by a compacted segment that was not renamed yet.
+/// Whether the file is about to be replaced: a compacted segment, still under another name, covers
+/// it.
 fn is_replaced(files: &PartitionFiles, name: &str) -> bool {
     files.swaps.iter().any(|swap| swap.replaced.iter().any(|it| it == name))
 }
@@ -173,8 +175,8 @@ fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure
     }
 }
 
-/// Reads all batches, and reports the damaged parts between them. Returns the damage that ends the
-/// reading, if any.
+/// Reads all batches. Reports damaged parts and skips them. If other damage makes further reading
+/// impossible, returns it.
 fn verify_segment(
     file: &mut SegmentFile,
     (partition, base_offset): (&str, i64),
@@ -217,7 +219,8 @@ fn verify_records(
     });
     match read {
         Ok(()) => Ok(()),
-        // The server stores most compressed batches unread, so the producer sent them like this.
+        // The server stores most compressed batches without decompressing them. So this is how the
+        // producer sent it.
         Err(what) if batch.header.compression() != Some(Compression::None) => {
             let what = format!("byte {at}: {what}. The producer sent it this way");
             report.note(path, &what)

@@ -92,7 +92,7 @@ fn note_cut(
     report.note(&path, &what)
 }
 
-/// The damage because of which recovery refuses the log, with the last operation before it.
+/// The damage that makes recovery refuse the log. It names the last whole operation before it.
 fn located(
     files: &ShardFiles,
     directory: &Path,

@@ -40,7 +40,7 @@ pub(super) fn verify(
     report.checked(&path, &what)
 }
 
-/// Notes an unusable snapshot. It is only a cache, so an outdated one is not damage.
+/// Notes that the server will not use the snapshot. This is not damage: the log has the same state.
 fn unused(path: &Path, why: &SnapshotRefusal, report: &mut Report<'_>) -> Result<(), Failure> {
     report.note(path, &format!("startup replays the log instead: {why}"))
 }

@@ -1,5 +1,5 @@
-//! A client abandons its transaction, which times out; then the client returns. No requests of
-//! other stories come between, because they would race with the timeout.
+//! A client leaves its transaction open until it times out, and then returns. No other requests are
+//! sent in the meantime: each server could answer them before or after the timeout.
 
 use super::producers::TIMEOUT_MS;
 use super::records;
@@ -10,15 +10,15 @@ use crate::world::{Topic, World};
 use muster_codec::Request;
 use muster_codec::messages::*;
 
-/// Returns the first request of the story, and queues the other requests. None if there is no
-/// client or no topic.
+/// Queues the requests of such a client, and returns the first. None if there is no client, no
+/// topic, or no next epoch.
 pub(super) fn abandon(world: &mut World) -> Option<Ask> {
     let at = world.random.usize(..world.transactional_ids.len());
     let id = world.transactional_ids[at].name.clone();
     let client = world.transactional_ids[at].instances.last()?.clone();
     let topics = world.topics.clone();
     let topic = (!topics.is_empty()).then(|| world.one(&topics))?;
-    // The client gets the next epoch in any case, even if no transaction is open.
+    // The first request gives the client the next epoch, whether a transaction is open or not.
     let next = client.epoch.checked_add(1)?;
     let begun = Instance::new(client.producer_id, next, client.is_v2);
     let first = initialize(&id, &client, SHORT_TIMEOUT_MS);

@@ -1,4 +1,4 @@
-//! The client in whose name a request is sent. Sometimes its fields are wrong.
+//! The producer (transactional id, producer id and epoch) of a request. Sometimes a field is wrong.
 
 use crate::transactional::Instance;
 use crate::world::World;
@@ -36,14 +36,15 @@ impl Claim {
         claim
     }
 
-    /// The versions of a request that this client sends. From version `newer` on they belong to
-    /// clients of transaction version 2.
+    /// The versions of a request that suit this client. Clients of transaction version 2 send the
+    /// versions from `newer` on, other clients the versions before it.
     pub(super) fn versions(&self, newer: i16) -> RangeInclusive<i16> {
         if self.client.is_v2 { newer..=i16::MAX } else { 0..=newer - 1 }
     }
 }
 
-/// The newest client of an id, or one that was fenced.
+/// The newest client of an id, or sometimes an earlier client, which was fenced. If the id has no
+/// client, a client that does not exist.
 fn client(world: &mut World, at: usize) -> Instance {
     let instances = world.transactional_ids[at].instances.clone();
     match instances.last() {

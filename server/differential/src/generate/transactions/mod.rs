@@ -41,8 +41,8 @@ const STEPS: &[(u32, Step)] = &[
     (2, producers::write_markers),
 ];
 
-/// The APIs of the other generators whose requests are mixed with transactional requests, because
-/// they can meet an open transaction. [`observe`] sends the requests that read transactions.
+/// Other APIs whose requests are mixed with transactional requests, because a transaction may be
+/// open when they are handled. (Requests that read transactions are in [`observe`].)
 const AROUND: &[ApiKey] = &[
     ApiKey::Produce,
     ApiKey::InitProducerId,
@@ -89,8 +89,8 @@ fn step(world: &mut World, versions: &Versions<'_>) -> Ask {
     ask
 }
 
-/// Whether the versions of a request have different fields, so that it cannot be sent in another
-/// version. Kafka does not answer an AddPartitionsToTxn without transactions.
+/// Whether the request has other fields in other versions, and so cannot be sent in them: Kafka
+/// does not answer an AddPartitionsToTxn without transactions.
 fn has_two_forms(request: &Request<'_>) -> bool {
     matches!(request, Request::AddPartitionsToTxn(_))
 }

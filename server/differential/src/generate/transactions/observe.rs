@@ -70,7 +70,7 @@ fn list_transactions(world: &mut World) -> Request<'static> {
     ListTransactionsRequest {
         state_filters: if world.chance(40) { states(world) } else { Vec::new() },
         producer_id_filters: producers,
-        // Either no transaction has lasted that long, or all have.
+        // Either no transaction has lasted for this duration, or all transactions have.
         duration_filter: world.one(&[-1, -1, -1, 3_600_000, i64::MAX, i64::MIN]),
         transactional_id_pattern: pattern.map(Into::into),
     }
@@ -137,7 +137,8 @@ fn fetched(world: &mut World, partition: i32) -> FetchPartition {
 }
 
 fn list_offsets(world: &mut World, isolation_level: i8) -> Request<'static> {
-    // The greatest time is not requested, because each server sets the times of its markers.
+    // The record with the greatest timestamp is not requested, because each server sets the times
+    // of its markers.
     const TIMESTAMPS: [i64; 7] = [-1, -1, -1, -2, 0, 1_700_000_000_000, 1_700_000_000_001];
     let topics = world.topics.clone().into_iter().map(|topic| {
         let partitions = partitions(world, &topic).into_iter();

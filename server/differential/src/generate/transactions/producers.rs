@@ -7,7 +7,7 @@ use crate::wire::{Ask, Flaw};
 use crate::world::{Topic, World};
 use muster_codec::messages::*;
 
-/// Longer than a history takes.
+/// The usual transaction timeout: it is longer than a history takes.
 pub(super) const TIMEOUT_MS: i32 = 600_000;
 
 pub(super) fn init_producer_id(world: &mut World) -> Draft {
@@ -84,7 +84,7 @@ fn partitions(world: &mut World, topic: &Topic) -> Vec<i32> {
     world.distinct(2, |it| *it, |world| partition(world, topic))
 }
 
-/// An AddPartitionsToTxn like those of brokers, with several transactions.
+/// An AddPartitionsToTxn with several transactions, as brokers send it.
 pub(super) fn add_partitions_of_several(world: &mut World) -> Draft {
     let transactions = world.distinct(
         2,
@@ -126,10 +126,10 @@ pub(super) fn end(world: &mut World) -> Draft {
     (request.into(), versions)
 }
 
-/// A WriteTxnMarkers like those of administrators. Its coordinator epoch is never higher than the
-/// partition's: with a higher epoch the partition would refuse the coordinator's own marker, and
-/// the transaction would never complete. The request has a single marker, because Kafka does not
-/// answer if it does not know the partitions of a later marker.
+/// A WriteTxnMarkers as an administrator sends it. Its coordinator epoch is at most the
+/// partition's: after a higher one, the partition would refuse the coordinator's own marker, and
+/// the transaction would never complete. There is only one marker: Kafka does not answer if it does
+/// not know the partitions of a second one.
 pub(super) fn write_markers(world: &mut World) -> Draft {
     let Claim { client, .. } = Claim::right(world);
     let marker = WritableTxnMarker {
@@ -155,7 +155,7 @@ fn marked_topics(world: &mut World) -> Vec<WritableTxnMarkerTopic<'static>> {
     )
 }
 
-/// The coordinator epoch of the markers so far, if one was seen.
+/// The highest coordinator epoch that answers have shown, or -1.
 fn coordinator_epoch(world: &mut World) -> i32 {
     if world.chance(20) { -1 } else { world.coordinator_epoch }
 }

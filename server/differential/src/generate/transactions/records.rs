@@ -69,7 +69,8 @@ pub(super) fn batch(world: &mut World, client: &Instance, next: i32) -> Vec<u8> 
     bytes
 }
 
-/// Sometimes repeats a batch, or changes its order, its epoch or its transactional bit.
+/// Sometimes changes a batch: its sequence number (which may repeat a batch or leave a gap), its
+/// producer id or epoch, or its transactional bit.
 fn edit(world: &mut World, header: &mut BatchHeader) {
     let next = header.base_sequence;
     match world.random.u32(..60) {
