@@ -1,14 +1,14 @@
-//! Stories as text: blocks of events. Each block is followed by `----`, and then exactly the output
-//! of its events. Lines that begin with `#` are comments.
+//! Stories as text files. A story consists of blocks. A block has lines with events, then a line
+//! `----`, and then exactly the output of these events. Lines that begin with `#` are comments.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "only tests depend on this crate")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs each script (`*.txt`) in a folder and its subfolders. `begin` makes the world of a script;
-/// `apply` passes an event to it and returns the lines of output. If `UPDATE_EXPECT=1` is in the
-/// environment, the outputs in the scripts are rewritten.
+/// Runs each script (`*.txt`) in a folder and its subfolders. `begin` makes the world of a script:
+/// the state that its events change. `apply` passes an event to the world, and returns the lines of
+/// its output. If the environment has `UPDATE_EXPECT=1`, outputs in the scripts are rewritten.
 ///
 /// # Panics
 /// The output of a script differs from the expected output, or a file cannot be read or written.
@@ -49,7 +49,7 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The script, with the actual output of its events.
+/// Runs a script. Returns its text, with the actual output of its events in place of the expected.
 fn run(script: &str, mut apply: impl FnMut(&str) -> Vec<String>) -> String {
     let blocks = script.trim_end().split("\n\n").map(|block| {
         let events: Vec<&str> = block.lines().take_while(|line| *line != "----").collect();

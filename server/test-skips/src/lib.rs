@@ -12,9 +12,9 @@ use std::path::Path;
 
 /// The environment variable that names a file. Each skipped test adds a line to the file.
 ///
-/// libtest counts a skipped test as passed, and hides what it prints. `.ci/run` therefore sets this
-/// variable, subtracts the number of lines from the passed tests, and adds it to the tests that
-/// `cargo test` counts as ignored.
+/// libtest counts a skipped test as passed, and hides what it prints. So `.ci/run` sets this
+/// variable and corrects the counts of `cargo test` by the number of lines: fewer tests have
+/// passed, and more tests were ignored.
 pub const FILE: &str = "MUSTER_SKIPPED";
 
 /// Reports that the calling test is skipped, because the machine lacks what `why` names. The test
@@ -38,7 +38,7 @@ pub fn skip(why: impl Display) {
     }
 }
 
-/// Always a single line, because lines are counted.
+/// The line for a skipped test. It has no line break inside, because lines are counted.
 fn line(test: &str, why: &str) -> String {
     let why: Vec<&str> = why.split_whitespace().collect();
     format!("skipped: {test}: {}\n", why.join(" "))

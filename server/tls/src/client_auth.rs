@@ -9,8 +9,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use std::sync::Arc;
 
-/// Accepts what webpki accepts and, like Java, also certificates that are themselves in the trust
-/// store, such as a client's self-signed certificate.
+/// Accepts what webpki accepts. Like Java, also accepts a valid certificate that is itself in the
+/// trust store, such as a client's self-signed certificate.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     pub(crate) webpki: Arc<dyn ClientCertVerifier>,

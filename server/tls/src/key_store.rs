@@ -26,7 +26,7 @@ pub struct KeyStore {
     pub key_password: Option<String>,
 }
 
-/// A private key that matches its certificates. They are valid.
+/// A private key with its certificates. The key matches the first one, and all of them are valid.
 pub(crate) struct Identity {
     pub(crate) key: CertifiedKey,
     /// The names in the first certificate.
@@ -157,7 +157,7 @@ fn decrypt(der: &[u8], password: &str) -> Result<Vec<u8>, String> {
     Ok(decrypted.as_bytes().to_vec())
 }
 
-/// Warns if any user can access a key file: such a key is as good as published.
+/// Warns if all users of the machine can access a key file: its key is no secret then.
 fn warn_if_open(path: &Path, warnings: &mut Vec<String>) {
     let Ok(metadata) = std::fs::metadata(path) else { return };
     let mode = metadata.permissions().mode() & 0o7777;

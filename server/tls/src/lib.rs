@@ -2,10 +2,11 @@
 //!
 //! A [`Session`] is one connection. Received bytes go in, and the client's requests come out;
 //! answers go in, and bytes to send come out. [`Session::receive`] only stores bytes, which is
-//! cheap; [`Session::advance`] does the work. So the caller decides when a handshake runs. [`Tls`]
-//! is what all sessions of a listener share: its key, its certificates, and its demands on clients.
-//! [`Settings::load`] creates it from Kafka's configs. It is replaced as a whole when they change
-//! (by [`Settings::load_instead`], if a client has requested the change).
+//! cheap; [`Session::advance`] does the work. So the caller decides when a handshake runs.
+//!
+//! [`Tls`] is what all sessions of a listener share: its key, its certificates, and what it demands
+//! of clients. [`Settings::load`] creates it from Kafka's configs. When they change, a new [`Tls`]
+//! is created. If a client has requested the change, this is done by [`Settings::load_instead`].
 //!
 //! # Contract
 //!

@@ -7,11 +7,11 @@ pub const RECORD_BYTES_MAX: usize = 5 + (16 << 10) + 2048;
 /// part of them.
 pub const HANDSHAKE_BYTES_MAX: usize = 48 << 10;
 
-/// The most records in which a client may send these bytes.
+/// The most records that a client may send before its handshake is done.
 pub const HANDSHAKE_RECORDS_MAX: usize = 64;
 
-/// Records of fewer bytes than this cost much more than they are worth. More than
-/// `SMALL_RECORDS_MAX` of them in a row end the session.
+/// A record with fewer bytes than this costs much more work than its bytes are worth. If a client
+/// sends more than `SMALL_RECORDS_MAX` of these records in a row, its session ends.
 pub const SMALL_RECORD_BYTES: usize = 4;
 pub const SMALL_RECORDS_MAX: usize = 64;
 
@@ -21,6 +21,6 @@ pub const FILE_BYTES_MAX: u64 = 4 << 20;
 /// The plaintext bytes of a full record.
 pub(crate) const PLAINTEXT_BYTES_MAX: usize = 16 << 10;
 
-/// The most bytes that a record adds to its plaintext: header, nonce (TLS 1.2), content type (TLS
-/// 1.3), and tag.
+/// The most bytes that a record may have in addition to its plaintext: the header, the nonce (TLS
+/// 1.2), the content type (TLS 1.3), and the tag.
 pub(crate) const RECORD_OVERHEAD: usize = 5 + 8 + 1 + 16;

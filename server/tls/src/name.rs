@@ -1,5 +1,5 @@
-//! Distinguished names as Java's `X500Principal.getName()` prints them: in RFC 2253's format, with
-//! its attribute names, last attribute first. Kafka derives principals from them.
+//! Prints distinguished names as Java's `X500Principal.getName()` does: in RFC 2253's format, with
+//! its attribute names, and with the last attribute first. Kafka derives principals from them.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -32,7 +32,7 @@ pub(crate) struct Names {
     pub(crate) alternative: BTreeSet<String>,
 }
 
-/// Parses the names in a DER certificate. None if it is not a certificate.
+/// Parses the names in a DER certificate. None if the bytes are not a certificate.
 pub(crate) fn names(certificate: &[u8]) -> Option<Names> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let extension = certificate.subject_alternative_name().ok().flatten();
@@ -41,7 +41,7 @@ pub(crate) fn names(certificate: &[u8]) -> Option<Names> {
     Some(Names { subject: printed(certificate.subject()), alternative })
 }
 
-/// Parses the subject of a DER certificate. None if it is not a certificate.
+/// Parses the subject of a DER certificate. None if the bytes are not a certificate.
 pub(crate) fn subject(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(printed(certificate.subject()))
@@ -116,7 +116,7 @@ fn value_der(value: &Any<'_>) -> Vec<u8> {
 fn escaped(text: &str) -> String {
     let is_space = |c: char| c == ' ' || c == '\r';
     let inner = text.trim_matches(is_space);
-    // In a text of spaces only, all of them count as leading spaces.
+    // If the text has nothing but spaces, all of them count as leading spaces.
     let lead = text.len() - text.trim_start_matches(is_space).len();
     let (lead, trail) = (&text[..lead], &text[lead + inner.len()..]);
     let mut result = String::new();

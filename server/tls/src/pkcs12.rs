@@ -13,8 +13,8 @@ pub(crate) struct Chain {
     pub(crate) certificates: Vec<Vec<u8>>,
 }
 
-/// Reads the private key with its certificates. If the store has several keys, takes the first by
-/// alias.
+/// Reads the private key with its certificates. If the store has several keys, takes the key whose
+/// alias is the first in order.
 pub(crate) fn chain(bytes: &[u8], password: &str) -> Result<Chain, String> {
     let store = open(bytes, password)?;
     let (_, chain) = store.private_key_chain().ok_or("it has no key with a certificate")?;
@@ -22,7 +22,7 @@ pub(crate) fn chain(bytes: &[u8], password: &str) -> Result<Chain, String> {
     Ok(Chain { key: chain.key().as_der().to_vec(), certificates })
 }
 
-/// Reads the certificates that are entries of their own and are marked as trusted.
+/// Reads the certificates that are marked as trusted, and that are not part of a key's chain.
 pub(crate) fn certificates(bytes: &[u8], password: &str) -> Result<Vec<Vec<u8>>, String> {
     let store = open(bytes, password)?;
     let all = store.entries().filter_map(|(_, entry)| match entry {
@@ -38,9 +38,9 @@ fn open(bytes: &[u8], password: &str) -> Result<KeyStore, String> {
                     -deststoretype PKCS12"
             .to_owned());
     }
-    // Like Java, the library ignores certificates that have no key and are not marked as trusted.
-    // `openssl pkcs12 -nokeys` marks none. The relaxed policy also reads keys without a
-    // certificate.
+    // Like Java, the library ignores a certificate if it has no key and is not marked as trusted.
+    // `openssl pkcs12 -nokeys` marks none. With the relaxed policy, a store may also have keys
+    // without a certificate.
     KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Relaxed).map_err(words)
 }
 

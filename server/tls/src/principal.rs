@@ -122,8 +122,8 @@ fn until_slash(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Converts a Java replacement to that of the crate [`regex`]. In Java, `$1a` means group 1
-/// followed by an a.
+/// Converts a replacement in Java's syntax to the syntax of the crate [`regex`]. In Java, `$1a`
+/// means group 1 followed by an a.
 fn java_replacement(text: &str) -> String {
     let mut result = String::new();
     let mut chars = text.chars().peekable();

@@ -24,7 +24,7 @@ pub(crate) fn record_length(bytes: &[u8]) -> Result<Option<usize>, NoRecord> {
     if is_record { Ok(Some(length)) } else { Err(NoRecord) }
 }
 
-/// Whether a connection that begins with these bytes may use TLS.
+/// Whether these bytes can be the beginning of a connection with TLS.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     bytes.first().is_none_or(|it| *it == HANDSHAKE) && bytes.get(1).is_none_or(|it| *it == 3)
 }

@@ -1,13 +1,13 @@
 //! Replaces a listener's TLS at a client's request (KIP-978). As in Kafka, the new TLS must be
-//! usable, and its certificate must have the names of the old one, unless [`NameChanges`] permits
-//! other names.
+//! usable. Its certificate must have all names of the old certificate, unless [`NameChanges`]
+//! permits that names change.
 
 use crate::error::LoadError;
 use crate::name::Names;
 use crate::settings::{ClientAuth, NameChanges, Settings, Tls};
 
 impl Settings {
-    /// Loads the TLS that replaces `before` on a listener. `now` is in seconds since 1970.
+    /// Loads the TLS that is to replace `before` on a listener. `now` is in seconds since 1970.
     ///
     /// # Errors
     /// The settings cannot be used, or must not replace `before`. The text names config, file and

@@ -13,8 +13,8 @@ use rustls::unbuffered::{
 use std::fmt;
 use std::sync::Arc;
 
-/// The reason why a session has failed. The output has the bytes to send before the connection is
-/// closed.
+/// The reason why a session has failed. If the client is to get an alert before its connection is
+/// closed, the output has the alert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
     /// The client does not use TLS. These are its first bytes.
@@ -34,22 +34,22 @@ impl fmt::Display for Failed {
     }
 }
 
-/// The results of calls, to be removed by the caller. All sessions of a thread can share one value.
+/// The results of calls. The caller takes them out, so all sessions of a thread may share a value.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Decrypted requests, in the order in which they were received.
     pub plain: Vec<u8>,
     /// Encrypted bytes to send.
     pub cipher: Vec<u8>,
-    /// A spare buffer, which the next session with input takes over.
+    /// An empty buffer of a session without input. The next session that gets input takes it.
     spare: Vec<u8>,
 }
 
 /// The TLS session of a connection to a client.
 pub struct Session {
     tls: UnbufferedServerConnection,
-    /// Received bytes that are not processed. After [`Self::advance`] this is at most an incomplete
-    /// record.
+    /// Received bytes that are not processed yet. After [`Self::advance`], at most one incomplete
+    /// record is left.
     input: Vec<u8>,
     /// The end of the last complete record in `input`.
     whole: usize,
@@ -102,8 +102,8 @@ impl Session {
     /// the output.
     ///
     /// # Errors
-    /// The client violated the protocol or a limit, or its certificate was rejected. The output has
-    /// the alert.
+    /// The client violated the protocol or a limit, or its certificate was rejected or is missing.
+    /// The output has the alert.
     pub fn advance(&mut self, out: &mut Output) -> Result<(), Failed> {
         let result = if self.whole > 0 { self.drive(None, out) } else { Ok(()) };
         self.keep_rest(out);
@@ -133,8 +133,8 @@ impl Session {
         self.has_ended
     }
 
-    /// The client's certificate, for which it has proved that it owns the key. None if it has sent
-    /// none.
+    /// The client's certificate, if it sent one. The client has proved that it has the key of this
+    /// certificate.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.tls.peer_certificates()?.first().map(AsRef::as_ref)
     }
@@ -178,8 +178,8 @@ impl Session {
         Ok(())
     }
 
-    /// Processes complete records, sends the messages of the handshake, and then the caller's
-    /// output.
+    /// Processes the complete records and sends messages of the handshake. Then encrypts `app`, the
+    /// caller's output.
     fn drive(&mut self, mut app: Option<App<'_>>, out: &mut Output) -> Result<(), Failed> {
         if self.has_failed {
             return Err(Failed::Refused("the session has failed".into()));
@@ -199,8 +199,8 @@ impl Session {
                             self.small_records = if is_small { self.small_records + 1 } else { 0 };
                         }
                         Some(Err(error)) => break Err(refused(error)),
-                        // Requests cause no output. So at the end of the input nothing is left to
-                        // do, and rustls need not be called again.
+                        // Requests cause no output. So once all complete records are read, rustls
+                        // need not be called again.
                         None if app.is_none() && used + discard == self.whole => {
                             break Ok(Next::Done);
                         }
@@ -247,8 +247,8 @@ impl Session {
         if is_unwritten { Err(unwritten()) } else { Ok(()) }
     }
 
-    /// Writes the alert of a failed session, if there is one. After a failure, rustls may be called
-    /// only for the alert: this call does not look at the input, whose positions no longer match.
+    /// Writes the alert of a failed session, if there is one. After a failure, rustls must not get
+    /// the input again, because its positions in the input are no longer right. So it gets none.
     fn write_alert(&mut self, cipher: &mut Vec<u8>) {
         while self.tls.wants_write() {
             match self.tls.process_tls_records(&mut []).state {
@@ -265,7 +265,7 @@ impl Session {
         }
     }
 
-    /// Keeps only the unprocessed input. An empty buffer is passed on to other sessions.
+    /// Keeps the unprocessed input. If there is none, leaves the buffer to other sessions.
     fn keep_rest(&mut self, out: &mut Output) {
         if self.input.is_empty() {
             out.spare = std::mem::take(&mut self.input);

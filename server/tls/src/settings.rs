@@ -26,8 +26,8 @@ pub enum ClientAuth {
     Required,
 }
 
-/// The names of the previous certificate that its replacement may lack: the subject
-/// (`ssl.allow.dn.changes`), the alternative names (`ssl.allow.san.changes`).
+/// The names that a new certificate need not share with the certificate that it replaces: the
+/// subject (`ssl.allow.dn.changes`), the alternative names (`ssl.allow.san.changes`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NameChanges {
     pub subject: bool,
@@ -56,7 +56,7 @@ pub struct Tls {
     rules: Arc<Rules>,
     pub(crate) names: Arc<Names>,
     pub(crate) has_trust_store: bool,
-    /// The expiry of the listener's certificate that expires first, in seconds since 1970.
+    /// When the first of the listener's certificates expires, in seconds since 1970.
     pub expires_at: i64,
     /// Warnings for the server's log.
     pub warnings: Vec<String>,
@@ -85,7 +85,7 @@ impl Settings {
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.ticketer = rustls::crypto::ring::Ticketer::new()
             .map_err(|error| LoadError::new("session tickets", error))?;
-        // Kafka's clients resume only with the newest ticket.
+        // One ticket is enough: Kafka's clients resume a session only with the newest ticket.
         config.send_tls13_tickets = 1;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         if let Some(warning) = expiry_warning(expires_at, now) {
@@ -144,7 +144,7 @@ impl Tls {
             .ok_or_else(|| format!("no rule of ssl.principal.mapping.rules applies to {name}"))
     }
 
-    /// A warning that the certificates should be renewed, from 30 days before they expire.
+    /// A warning that the certificates should be renewed. None if 30 days or more are left.
     pub fn expiry_warning(&self, now: i64) -> Option<String> {
         expiry_warning(self.expires_at, now)
     }

@@ -1,5 +1,5 @@
-//! `ssl.truststore.*`: the certificates of the authorities that clients' certificates are checked
-//! against.
+//! `ssl.truststore.*`: the certificates of authorities. A client's certificate must come from one
+//! of them.
 
 use crate::error::LoadError;
 use crate::files::{pem_sections, place, read, text};
@@ -23,10 +23,10 @@ pub struct TrustStore {
 }
 
 impl TrustStore {
-    /// Reads the certificates. Expired ones are left out, with a warning.
+    /// Reads the certificates. Those that are not valid at `now` are left out, with a warning.
     ///
     /// # Errors
-    /// There are no valid certificates, or they cannot be read.
+    /// The configs exclude each other, the certificates cannot be read, or none of them is valid.
     pub(crate) fn load(
         &self,
         now: i64,
@@ -53,7 +53,7 @@ impl TrustStore {
     /// The authorities for checking servers to which muster itself connects as a client.
     ///
     /// # Errors
-    /// There are no valid certificates, or they cannot be read.
+    /// The configs exclude each other, the certificates cannot be read, or none of them is valid.
     pub fn authorities(&self, now: i64) -> Result<Vec<CertificateDer<'static>>, LoadError> {
         self.load(now, &mut Vec::new())
     }

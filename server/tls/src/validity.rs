@@ -4,7 +4,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
-/// The number of days before a certificate's expiry from which on the log has warnings.
+/// The log has warnings if a certificate expires in fewer days than this.
 pub const WARNING_DAYS: i64 = 30;
 
 /// The expiry of a DER certificate, in seconds since 1970.

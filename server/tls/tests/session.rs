@@ -28,7 +28,7 @@ fn all_bytes_arrive_in_both_directions_in_any_pieces() {
             let most = [1, 7, 100, 5_000, 70_000][seed as usize % 5];
             let mut sizes = random.clone();
             let mut max = move || sizes.usize(1..=most);
-            // The messages of one record may also arrive byte by byte.
+            // Depending on the seed, a record may arrive byte by byte.
             link.run(&mut max).unwrap();
             assert_eq!(link.session.protocol().unwrap().0, name);
             let (mut requests, mut answers) = (Vec::new(), Vec::new());
@@ -142,9 +142,9 @@ fn a_damaged_record_ends_the_session_with_an_alert() {
     assert!(error.contains("BadRecordMac"), "{error}");
 }
 
-/// Damages bytes of a handshake, delivered in pieces of any length. rustls panics if it is called
-/// with other bytes than before, so this also checks the session's handling of input that remains
-/// after a failure, or of incomplete messages.
+/// Damages bytes of a handshake or of later records, and delivers them in pieces of any length.
+/// rustls panics if a later call gets other bytes than before. So this also tests how the session
+/// treats input that is left after a failure, and incomplete messages.
 #[test]
 fn damaged_bytes_are_refused_or_waited_for() {
     for (version, is_open) in [(&TLS12, false), (&TLS13, false), (&TLS12, true), (&TLS13, true)] {
@@ -175,7 +175,7 @@ fn damaged_bytes_are_refused_or_waited_for() {
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(random.usize(1..=most).min(rest.len()));
                 let result = link.session.receive(piece, &mut link.out);
-                // The server may call with an answer at any time, even after a failure.
+                // The server may have an answer at any time, even after a failure of the session.
                 let _ = link.session.encrypt(b"answer", &mut link.out);
                 let _ = result.and_then(|_| link.session.advance(&mut link.out));
                 let held = link.session.held();
@@ -187,8 +187,8 @@ fn damaged_bytes_are_refused_or_waited_for() {
     }
 }
 
-/// A message in several records, with other messages before it. rustls remembers its position in
-/// the input.
+/// A message of the handshake comes in several records. rustls then remembers positions in the
+/// input, which must stay right.
 #[test]
 fn messages_may_be_cut_into_records() {
     let (tls, config) = plain(&TLS13);

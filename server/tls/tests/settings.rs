@@ -48,7 +48,7 @@ fn refused(settings: &Settings) -> String {
     settings.load(NOW).unwrap_err().to_string()
 }
 
-/// A PKCS#12 store with a key and its certificate, like that of `keytool`.
+/// A PKCS#12 store with a key and its certificate, as `keytool` writes it.
 fn pkcs12(pair: &Pair, password: &str) -> Vec<u8> {
     let key = PrivateKey::from_der(&pair.key_der).unwrap();
     let certificate = Certificate::from_der(&pair.certificate_der).unwrap();

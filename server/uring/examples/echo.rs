@@ -114,7 +114,7 @@ fn receive(
     }
 }
 
-/// The length of the complete frames at the start of `bytes`. None if a frame is too large.
+/// How many bytes at the start of `bytes` are complete frames. None if a frame is too large.
 fn whole_frames(bytes: &[u8]) -> Option<usize> {
     let mut whole = 0;
     while let Some((length, payload)) = bytes[whole..].split_first_chunk::<4>() {
@@ -140,13 +140,13 @@ fn answer(ring: &mut impl Driver, conn: ConnId, frames: &[u8]) {
     }
 }
 
-/// Frames to be written: while one batch is written, the next gathers.
+/// A log of frames. While one batch of frames is written, further frames gather in the next batch.
 struct Log {
     file: File,
     block_bytes: usize,
     offset: u64,
     gathering: Batch,
-    /// The connections of the batch in flight, in the form of [`Batch::waiting`].
+    /// The connections that wait for the write in flight, as in [`Batch::waiting`].
     waiting: Vec<(ConnId, usize)>,
     spare: Option<AlignedBuf>,
     writing: bool,
@@ -155,7 +155,7 @@ struct Log {
 #[derive(Default)]
 struct Batch {
     bytes: AlignedBuf,
-    /// Connections, each with the number of bytes that it appended, in order.
+    /// Connections with the number of bytes that each has appended, in the order of the bytes.
     waiting: Vec<(ConnId, usize)>,
 }
 

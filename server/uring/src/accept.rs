@@ -1,5 +1,5 @@
-//! Listening sockets and their accepts. A single turn may complete all accepts in flight, so the
-//! connection budget limits their number.
+//! Listening sockets, and the accepts that each has in flight: a turn (one pass of the event loop)
+//! may complete all of them at once, so their number counts against the connection budget.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -15,10 +15,11 @@ use crate::ids::ListenerId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// The time after which a listener that ran out of descriptors tries again.
+/// How long a listener accepts no clients after it ran out of file descriptors.
 pub(crate) const REST: Duration = Duration::from_secs(1);
 
-/// The interval at which a full ring checks whether another ring has released some budget.
+/// How often a ring that may accept no more connections checks whether another ring has released
+/// some budget.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Listener {
@@ -27,8 +28,8 @@ pub(crate) struct Listener {
     /// The number of accepts in flight.
     pub(crate) armed: usize,
     wanted: bool,
-    /// The time when descriptors ran out. The listener accepts no clients until a descriptor may be
-    /// free.
+    /// Set while the listener accepts no clients because file descriptors ran out: the time when
+    /// that happened.
     pub(crate) resting: Option<Instant>,
     /// Whether to close the listener as soon as no accept is in flight.
     closing: bool,
@@ -127,8 +128,8 @@ impl Ring {
         Some(event)
     }
 
-    /// Retries accepts after a connection was closed, which has freed a descriptor and a part of
-    /// the budget.
+    /// Tries again to accept clients, because a connection was closed: that has freed a descriptor
+    /// and a part of the budget.
     pub(crate) fn retry_accepts(&mut self) {
         self.listeners.iter_mut().for_each(|listener| listener.resting = None);
         self.arm_all();
@@ -169,7 +170,8 @@ impl Ring {
         self.budget = Some(budget);
     }
 
-    /// Whether no more connections can be accepted, so that further clients wait in the backlog.
+    /// Whether a listener cannot accept any client for lack of budget. Its clients wait in the
+    /// backlog.
     pub fn is_full(&self) -> bool {
         let max = self.accepts_max();
         self.listeners.iter().any(|listener| listener.is_short(max) && listener.armed == 0)
@@ -204,8 +206,9 @@ impl Ring {
         }
     }
 
-    /// Checks the shared budget and the free descriptors, because rings do not notify each other.
-    /// Returns the longest time that this turn may wait.
+    /// Called in each turn: rings do not notify each other when they release shared budget. Ends
+    /// the pauses of listeners whose time is over, and accepts again if budget is left. Returns the
+    /// longest time that this turn may wait.
     pub(crate) fn poll_budget(&mut self) -> Option<Duration> {
         for listener in &mut self.listeners {
             listener.resting = listener.resting.filter(|since| since.elapsed() < REST);
@@ -226,7 +229,8 @@ impl Ring {
     }
 }
 
-/// Closes the connection of an accept that completed while the ring was being dropped.
+/// Closes an accepted connection that no caller knows: the ring was dropped before the event of the
+/// completed accept was taken.
 pub(crate) fn discard(completion: &cqueue::Entry) {
     let accept = Tag::decode(completion.user_data()).is_some_and(|tag| tag.kind == Kind::Accept);
     if accept && completion.result() >= 0 {
@@ -235,8 +239,8 @@ pub(crate) fn discard(completion: &cqueue::Entry) {
     }
 }
 
-/// Whether the error persists until resources are freed, so that accepting again immediately would
-/// spin.
+/// Whether this error lasts until resources are freed. After such an error, a listener pauses: it
+/// would only fail again at once.
 pub(crate) fn is_scarce(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
 }

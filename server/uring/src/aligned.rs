@@ -54,7 +54,7 @@ impl AlignedBuf {
         self.len = end;
     }
 
-    /// Sets the length. A longer buffer is cut off, a shorter one is extended with zeros.
+    /// Sets the length. Cuts off the end of a longer buffer, and extends a shorter one with zeros.
     pub fn resize(&mut self, len: usize) {
         self.reserve(len);
         let old = std::mem::replace(&mut self.len, len);
@@ -63,8 +63,8 @@ impl AlignedBuf {
         }
     }
 
-    /// Sets the length. Added bytes have unspecified values, because the buffer may have been used
-    /// before.
+    /// Sets the length. Bytes that this adds are not cleared: they may be from an earlier use of
+    /// the buffer.
     pub(crate) fn expose(&mut self, len: usize) {
         self.reserve(len);
         self.len = len;
@@ -91,7 +91,7 @@ impl AlignedBuf {
     }
 
     fn layout(capacity: usize) -> Layout {
-        // A capacity too large for a layout is too large for the allocator, too.
+        // If the capacity is too large for a layout, no allocator could provide it, either.
         Layout::from_size_align(capacity, ALIGNMENT)
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<Self>()))
     }

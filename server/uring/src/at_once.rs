@@ -1,16 +1,17 @@
 //! Operations that either complete immediately or do nothing. They never wait for a disk or a peer.
 //!
-//! The sockets of a ring must be blocking: for a non-blocking socket io_uring reports EAGAIN
-//! instead of waiting until the socket accepts bytes. Since sendfile(2) has no flags, the socket is
-//! made non-blocking during that call. No other operation runs on the socket meanwhile, because the
-//! ring's operations are carried out by the same thread, in `io_uring_enter`.
+//! The sockets of a ring must be blocking: if a socket is non-blocking and full, io_uring reports
+//! EAGAIN instead of waiting. Since sendfile(2) has no flags, the socket is made non-blocking
+//! during that call. This affects no operation of the ring: the kernel carries them out only when
+//! the same thread calls `io_uring_enter`.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::file::File;
 
-/// A socket, and whether it is blocking, so that an operation without a flag would wait.
+/// A socket. `waits` says whether it is blocking: then an operation waits unless a flag prevents
+/// that.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Socket {
     pub(crate) fd: RawFd,
@@ -18,10 +19,11 @@ pub(crate) struct Socket {
 }
 
 /// Reads a part of a file from the page cache. Returns false if the part is not completely in the
-/// page cache, if it is past the end of the file, or if the file system does not support this.
+/// page cache, if it extends beyond the end of the file, or if the file system cannot read in this
+/// way.
 ///
-/// RWF_NOWAIT alone is not enough: if a page is missing, the kernel starts to read it, and waits if
-/// the disk's queue is full.
+/// Calling preadv2 with RWF_NOWAIT is not enough: if a page is missing, the kernel starts to read
+/// it, and waits if the disk's queue is full. So `is_cached` is called first.
 pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
     if !file.is_cached(offset, buf.len() as u32) {
         return false;
@@ -34,8 +36,8 @@ pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
     read == buf.len() as isize
 }
 
-/// Sends as much as the socket accepts without blocking. MSG_MORE is set, because more output
-/// follows.
+/// Sends as many bytes as the socket accepts without blocking. The caller sends more output
+/// afterwards, so MSG_MORE is set.
 ///
 /// # Errors
 /// The errors of send(2).
@@ -45,8 +47,8 @@ pub(crate) fn send(socket: Socket, bytes: &[u8]) -> io::Result<usize> {
     sent_bytes(unsafe { libc::send(socket.fd, bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// Sends as much of a part of a file as the socket accepts without blocking, and without copying
-/// it. None if the part is not in the page cache, or cannot be sent this way.
+/// Sends a part of a file: as many bytes as the socket accepts without blocking. The bytes are not
+/// copied. None if the part is not in the page cache, or cannot be sent with sendfile(2).
 pub(crate) fn send_file(socket: Socket, file: &File, offset: u64, len: u32) -> Option<usize> {
     if !file.is_cached(offset, len) {
         return None;
@@ -57,7 +59,7 @@ pub(crate) fn send_file(socket: Socket, file: &File, offset: u64, len: u32) -> O
     // runtime ignores SIGPIPE.)
     let sent = unsafe { libc::sendfile(socket.fd, fd, &raw mut offset, len as usize) };
     match sent_bytes(sent) {
-        // The file ends before the part does. The ring's read will report that.
+        // The file ends before or where the part begins. The ring's later read reports that.
         Ok(0) if sent == 0 => None,
         result => result.ok(),
     }

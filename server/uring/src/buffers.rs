@@ -13,8 +13,8 @@ use io_uring::{IoUring, cqueue};
 use crate::aligned::AlignedBuf;
 use crate::config::Config;
 
-/// The two groups of buffers: for connections that send little, and for those that send much.
-/// Neither kind of connection uses the other group.
+/// The two groups of buffers: one for connections that send little, one for connections that send
+/// much. A connection uses only the buffers of its own group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     Little = 0,
@@ -52,8 +52,8 @@ impl fmt::Debug for RecvBuf {
     }
 }
 
-/// The memory of the buffers, and the queue from which the kernel takes them. Not `Send`: only the
-/// ring's thread returns buffers.
+/// The memory of the buffers, and the queue from which the kernel takes free ones. The type is not
+/// `Send`, because only the ring's thread may return buffers.
 pub(crate) struct Pool {
     entries: *mut BufRingEntry,
     data: *mut u8,
@@ -62,7 +62,7 @@ pub(crate) struct Pool {
     size: u32,
     tail: Cell<u16>,
     lent: Cell<u16>,
-    /// Own the memory that `entries` and `data` point to.
+    /// The memory that `entries` and `data` point to.
     _memory: (AlignedBuf, AlignedBuf),
 }
 
@@ -89,8 +89,9 @@ impl Pool {
 
     fn allocate(buffers: u16, size: u32) -> Self {
         let count = usize::from(buffers);
-        // One cache line more than the size. Otherwise the first lines of all buffers, the only
-        // ones that small requests touch, would fall into the same few sets of the CPU cache.
+        // The distance of two buffers is one cache line more than their size. Small requests use
+        // only the first lines of a buffer. Without the extra line, those of all buffers would fall
+        // into the same few sets of the CPU cache.
         let stride = (size as usize).next_multiple_of(64) + 64;
         let mut entries = AlignedBuf::zeroed(count * size_of::<BufRingEntry>());
         let mut data = AlignedBuf::zeroed(count * stride);
@@ -117,8 +118,8 @@ impl Pool {
         Some(RecvBuf { pool: Rc::clone(self), id, len })
     }
 
-    /// The number of buffers that are not lent. Some of them may be filled, with a completion that
-    /// was not taken yet.
+    /// The number of buffers that are not lent. The kernel may already have filled some of them, if
+    /// their completions were not taken yet.
     pub(crate) fn free(&self) -> u16 {
         self.count - self.lent.get()
     }

@@ -29,9 +29,9 @@ impl Ring {
         self.advance_close(conn);
     }
 
-    /// Closes the connection once its queued output is sent; nothing more is received. A slice that
-    /// is still being read is not sent. A peer that does not read delays the close; `close` then
-    /// ends it.
+    /// Closes the connection once its queued output is sent; nothing more is received. A slice of a
+    /// file that is still being read is not sent. If the peer does not read, this takes long; then
+    /// [`Ring::close`] may be called to close the connection immediately.
     pub fn finish(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.state = State::Finishing;

@@ -1,8 +1,8 @@
 //! The sizes of a ring. Every queue is limited, because the system may limit the memory that the
 //! kernel locks for rings (RLIMIT_MEMLOCK).
 //!
-//! The smallest ring needs 24 KiB of locked memory, and the ring that is tried first needs as much
-//! again. If there is less, the server may use pollers instead.
+//! The smallest ring needs 24 KiB of locked memory, and the ring that `probe` creates at startup
+//! needs as much again. If there is less, the server may use pollers instead.
 
 /// The sizes of a [`Ring`](crate::Ring). Numbers count entries, unless their name says bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,25 +16,26 @@ pub struct Config {
     /// The number of receive buffers shared by all connections that send little. A power of two, at
     /// most 32768.
     pub recv_buffers: u16,
-    /// The size of each receive buffer. A connection that fills one counts as sending much. Without
-    /// priority, `ONCE_BYTES` at once are enough.
+    /// The size of each receive buffer. If a receive fills a buffer, the connection counts as
+    /// sending much. For a connection without priority, a receive of `ONCE_BYTES` is enough for
+    /// that.
     pub recv_buffer_bytes: u32,
-    /// The number and size of the receive buffers shared by all connections that send much.
-    /// Together they limit how much one turn receives from such connections.
+    /// The number of receive buffers that all connections that send much share, and their size. The
+    /// product limits how much one turn receives from all these connections.
     pub bulk_buffers: u16,
     pub bulk_buffer_bytes: u32,
     /// The most connections at a time; at most [`CONNECTIONS_LIMIT`].
     pub connections_max: u32,
 }
 
-/// The limit on connections: an operation's tag has 24 bits for the slot.
+/// The limit on connections. The tag of an operation has 24 bits for the number of its connection.
 pub const CONNECTIONS_LIMIT: u32 = 1 << 24;
 /// The kernel's limit on the number of provided buffers.
 pub(crate) const RECV_BUFFERS_LIMIT: u16 = 1 << 15;
 /// The most bytes received at once from a connection without priority.
 pub(crate) const ONCE_BYTES: u32 = 2048;
-/// A receive of fewer bytes than this is small. After `SMALL_MIN` small receives in a row, a
-/// connection counts as sending little again.
+/// A receive of fewer bytes than `SMALL_BYTES` is small. If a connection that counts as sending
+/// much has `SMALL_MIN` small receives in a row, it counts as sending little again.
 pub(crate) const SMALL_BYTES: usize = 2048;
 pub(crate) const SMALL_MIN: u8 = 8;
 /// The most buffers that the kernel fills at once for a connection.
@@ -44,8 +45,8 @@ pub(crate) const BUFFERS_AT_ONCE: u16 = 32;
 pub(crate) const CLOSES_PER_TURN: usize = 16;
 /// The most buffers in one send: the kernel's UIO_MAXIOV.
 pub(crate) const SEND_BUFFERS_MAX: usize = 1024;
-/// Responses up to this size are appended to the previous one, which is cheaper than one more entry
-/// in a gathering send.
+/// A response of at most this size is copied to the end of the previous one. That is cheaper than
+/// to send it from a buffer of its own with sendmsg(2).
 pub(crate) const SEND_COPY_BYTES_MAX: usize = 1024;
 /// Output buffers grow up to this size; further bytes go to a new one.
 pub(crate) const SEND_APPEND_BYTES_MAX: usize = 64 * 1024;
@@ -56,11 +57,11 @@ pub(crate) const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// The most spare slice buffers that are kept for reuse, and the size with which they are created.
 pub(crate) const SPARE_SLICES_MAX: usize = 32;
 pub const SPARE_SLICE_BYTES_MAX: usize = 256 * 1024;
-/// The number of bytes that are read ahead after a part of a file that was not in the page cache:
-/// as many as a slice has, and twice the kernel's default.
+/// How many bytes are read ahead when a part of a file was not in the page cache: those that follow
+/// the part. As many as a slice has, and twice the kernel's default.
 pub(crate) const READ_AHEAD_BYTES: u32 = 256 * 1024;
-/// A turn starts no more slices after it has started this many bytes, which take some 200
-/// microseconds.
+/// Once a turn has started slices with this many bytes in total, which take some 200 microseconds,
+/// it starts no more.
 pub(crate) const SLICE_BYTES_PER_TURN: usize = 512 * 1024;
 
 const _: () = assert!(SEND_COPY_BYTES_MAX < SEND_APPEND_BYTES_MAX);
@@ -128,8 +129,8 @@ impl Config {
         config
     }
 
-    /// The largest sizes, up to these, with which `rings` rings fit into `bytes`. None if not even
-    /// the smallest fit.
+    /// The largest sizes with which `rings` rings fit into `bytes`: these sizes or smaller ones.
+    /// None if not even the smallest rings fit.
     pub fn fit(&self, rings: u32, bytes: u64) -> Option<Self> {
         let sizes = std::iter::successors(Some(*self), Self::smaller);
         sizes.into_iter().find(|config| u64::from(rings) * config.locked_bytes() <= bytes)

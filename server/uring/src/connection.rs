@@ -1,4 +1,5 @@
-//! The table of connections: slots with a generation, so that an id is never reused.
+//! The table of connections. Each reuse of a slot has a new generation, so an id (slot and
+//! generation) is never reused.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -16,14 +17,15 @@ pub(crate) enum State {
     Open,
     /// Is closed once its output is sent.
     Finishing,
-    /// Waits for its operations to end, then for its descriptor to be closed.
+    /// The connection waits until its operations have ended, and then until its descriptor is
+    /// closed.
     Closing,
 }
 
 pub(crate) struct Connection {
     pub(crate) generation: u32,
     pub(crate) state: State,
-    /// None once the close is submitted, and in free slots.
+    /// None once the close is submitted to the kernel. A free slot has none, either.
     pub(crate) fd: Option<OwnedFd>,
     /// Whether the descriptor is being closed, or queued to be.
     pub(crate) closes: bool,
@@ -82,7 +84,7 @@ impl Table {
         self.free.push(conn.index);
     }
 
-    /// The connection with exactly this generation, in any state.
+    /// The connection in any state. None if the slot has another generation by now.
     pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
         let slot = self.slots.get_mut(conn.index as usize)?;
         (slot.generation == conn.generation).then_some(slot)
@@ -93,7 +95,7 @@ impl Table {
         (slot.generation == conn.generation).then_some(slot)
     }
 
-    /// The connection, unless it is finishing or closing.
+    /// The connection if it is open: neither finishing nor closing.
     pub(crate) fn get_open(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.get_mut(conn).filter(|slot| slot.state == State::Open && slot.fd.is_some())
     }
@@ -127,7 +129,7 @@ impl Ring {
         }
     }
 
-    /// The number of connections without a `Closed` event so far.
+    /// The number of connections whose `Closed` event was not returned yet.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A budget of connections. Rings reserve parts of it for accepts, and release the parts of closed
-/// connections. It is an atomic counter without a lock; it changes with connections, not with
-/// requests.
+/// connections. It is one atomic counter, without a lock. That is cheap enough, because it does not
+/// change with each request, but only with each connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionBudget {
     left: Arc<AtomicUsize>,
@@ -17,8 +17,8 @@ pub struct ConnectionBudget {
 /// The most accepts in flight on one listener, and thus the most clients accepted in a turn.
 pub(crate) const ACCEPTS_MAX: usize = 64;
 
-/// Accepts in flight take from the budget, too. Together all rings may use 1 / this number of the
-/// budget for accepts.
+/// Accepts in flight take from the budget, too. Those of all rings together may take at most the
+/// budget divided by this number.
 const ACCEPTS_PART: usize = 4;
 
 impl ConnectionBudget {

@@ -11,7 +11,8 @@ pub(crate) struct DiskOp {
     pub(crate) token: u64,
 }
 
-/// Operations by slot. A slot is freed only at the completion, so it needs no generation.
+/// The operations by slot. Since a slot is freed only when its operation has completed, no
+/// completion can meet a reused slot, and slots need no generation.
 #[derive(Default)]
 pub(crate) struct DiskOps {
     slots: Vec<Option<DiskOp>>,

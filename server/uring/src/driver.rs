@@ -2,7 +2,7 @@
 //! [`Poller`] if the kernel does not permit a ring. The driver is a generic parameter, so there are
 //! no dynamic calls.
 //!
-//! The same stories test both drivers (`tests/`).
+//! Both drivers must pass the same tests (`tests/`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,11 +35,11 @@ pub trait Driver {
     /// Only errors after which the driver is unusable.
     fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// The next event with priority over all others.
+    /// The next of the events that are taken before all others.
     fn next_first(&mut self) -> Option<Event<Self::Data>>;
 
-    /// The next event that [`Self::next_first`] does not return. Events that are not taken
-    /// remain for the next turn.
+    /// The next of the other events, without the priority of those that [`Self::next_first`]
+    /// returns. Events that are not taken remain for the next turn.
     fn next_other(&mut self) -> Option<Event<Self::Data>>;
 
     /// Whether [`Self::next_other`] may have an event.
@@ -74,7 +74,8 @@ pub trait Driver {
     /// Takes over a connected stream socket. It receives from now on, like an accepted one.
     ///
     /// # Errors
-    /// The limit of connections is reached; the stream is closed.
+    /// The limit of connections is reached, or the driver cannot register the stream; the stream is
+    /// closed.
     fn adopt(&mut self, stream: OwnedFd) -> io::Result<ConnId>;
 
     /// # Errors

@@ -7,7 +7,8 @@ use crate::buffers::RecvBuf;
 use crate::ids::{ConnId, ListenerId};
 use crate::slice::Slice;
 
-/// An event. Events of one connection come in the order in which they occurred.
+/// An event. `Received` and `Ended` of one connection come in the order in which they occurred. Any
+/// other event of this connection may come before them even if it occurred later.
 #[derive(Debug)]
 pub enum Event<D = RecvBuf> {
     /// A connection was accepted. It receives already.
@@ -19,9 +20,9 @@ pub enum Event<D = RecvBuf> {
     AcceptFailed { listener: ListenerId, error: io::Error },
     /// Bytes from the peer, in order; never empty.
     Received { conn: ConnId, data: D },
-    /// Nothing more will be received: the peer ended its stream (no error), or the connection
-    /// failed. After an orderly end, sending may still work. The caller has to close the
-    /// connection, or to send its remaining output and finish it.
+    /// Nothing more will be received. Without `error`, the peer ended its stream, and sending may
+    /// still work; else the connection failed. The caller has to close the connection. It may also
+    /// send its remaining output and then finish the connection.
     Ended { conn: ConnId, error: Option<io::Error> },
     /// The socket accepted output; `unsent` bytes are still queued.
     Sent { conn: ConnId, unsent: usize },
@@ -32,15 +33,16 @@ pub enum Event<D = RecvBuf> {
     Streamed { conn: ConnId, sent: usize },
     /// All parts of a slice were read; answers [`Ring::read_slice`](crate::Ring::read_slice).
     SliceRead { conn: ConnId, slice: Slice },
-    /// A slice was not sent or read: a file could not be read, or is too short.
+    /// A slice was not sent completely, or not read, because a file could not be read or is too
+    /// short.
     StreamFailed { conn: ConnId, error: io::Error },
     /// The socket can accept output; answers [`Ring::await_writable`](crate::Ring::await_writable).
     Writable { conn: ConnId },
     /// The connection's descriptor is closed. This is the last event with this id, and the only one
     /// after `close`.
     Closed { conn: ConnId },
-    /// A write ended. Unless `result` is an error, all of `buf` is in the file (durably, if
-    /// requested).
+    /// A write ended. If `result` is Ok, all of `buf` is in the file, and on stable storage if that
+    /// was requested.
     Written { token: u64, result: io::Result<()>, buf: AlignedBuf },
     /// A read ended. `buf` has the bytes; it is shorter than requested at the end of the file.
     Read { token: u64, result: io::Result<()>, buf: AlignedBuf },

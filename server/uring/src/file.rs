@@ -14,8 +14,8 @@ use crate::aligned::ALIGNMENT;
 use crate::config::READ_AHEAD_BYTES;
 use crate::page_cache::PageCache;
 
-/// An open file. Clones share the descriptor, and each operation in flight holds a clone. The
-/// descriptor is closed when the last clone is dropped.
+/// An open file. Clones share one descriptor, which is closed when the last clone is dropped. Each
+/// operation in flight holds a clone.
 #[derive(Debug, Clone)]
 pub struct File {
     inner: Arc<Inner>,
@@ -29,8 +29,8 @@ struct Inner {
 }
 
 impl File {
-    /// Opens a file for reading and writing, and bypasses the page cache (O_DIRECT) if the file
-    /// system supports that. `creates` says whether a missing file is created. Blocks.
+    /// Opens a file for reading and writing. Bypasses the page cache (O_DIRECT) if the file system
+    /// supports that. `creates` says whether a missing file is created. This call blocks.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -53,8 +53,8 @@ impl File {
         Ok(Self::buffered(open(path, creates, 0)?))
     }
 
-    /// Like [`Self::open_buffered`] of a file that exists, but does not block: None if the kernel
-    /// cannot open the file without the disk.
+    /// Opens an existing file like [`Self::open_buffered`], but never waits. None if the kernel
+    /// would have to read from the disk to open the file, or does not permit O_NOATIME.
     pub fn open_cached(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: all zeros is a valid open_how.
@@ -76,7 +76,7 @@ impl File {
         Self::new(None, file)
     }
 
-    /// Whether another clone, such as the clone of an operation in flight, keeps the file open.
+    /// Whether another clone keeps the file open, such as that of an operation in flight.
     pub fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.inner) > 1
     }
@@ -92,8 +92,8 @@ impl File {
         &self.inner.file
     }
 
-    /// Whether all of this part of the file was in the page cache a moment ago, and not still being
-    /// read from the disk. False if this is unknown.
+    /// Whether all of this part of the file was in the page cache a moment ago. Pages that are
+    /// still being read from the disk do not count. False if this is unknown.
     pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
         let page_cache = self.inner.page_cache.lock();
         page_cache.unwrap_or_else(PoisonError::into_inner).holds(self.std(), offset, len)
@@ -121,9 +121,10 @@ impl File {
         };
     }
 
-    /// Wraps a buffered file and switches off the kernel's read-ahead (POSIX_FADV_RANDOM).
-    /// Otherwise the kernel may mark a cached page as the place to read ahead, and a read of this
-    /// page waits if the disk's queue is full. The ring reads ahead itself.
+    /// Wraps a buffered file and switches off the kernel's read-ahead (POSIX_FADV_RANDOM); the ring
+    /// reads ahead itself. With the kernel's read-ahead, a read of a cached page may wait: if the
+    /// page is marked as the place to read ahead, the kernel starts to do so, and waits if the
+    /// disk's queue is full.
     fn buffered(file: StdFile) -> Self {
         // SAFETY: the call takes a descriptor and numbers. It is advice: if it fails, nothing
         // changes.
@@ -143,9 +144,9 @@ const F_SETSIG: libc::c_int = 10;
 /// `file` must be open for writing.
 pub fn is_open_only_here(file: &StdFile) -> bool {
     let fd = file.as_raw_fd();
-    // A write lease is granted only if no one else has the file open. A process that opens the file
-    // between the last two calls has to wait for the second one, and the kernel signals this
-    // process: SIGURG, which is ignored by default.
+    // A write lease is granted only if no other process or descriptor has the file open. If a
+    // process opens the file between the last two calls, it has to wait for the last one. The
+    // kernel then sends SIGURG to this process, which is ignored by default.
     // SAFETY: all three calls take an open descriptor and a number.
     unsafe {
         libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0
@@ -154,9 +155,9 @@ pub fn is_open_only_here(file: &StdFile) -> bool {
     }
 }
 
-/// Opens a file with O_NOATIME if possible. Otherwise the first read after a write would set the
-/// access time. For this ext4 waits for its journal, even if the bytes are in the page cache. The
-/// kernel permits O_NOATIME only to the owner of the file; other users open it without.
+/// Opens a file, with O_NOATIME if possible. Without it, the first read after a write sets the
+/// access time, and for that ext4 waits for its journal, even if the bytes are in the page cache.
+/// The kernel permits O_NOATIME only to the owner of the file; other users open it without.
 fn open(path: &Path, creates: bool, flags: libc::c_int) -> io::Result<StdFile> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(creates).truncate(false);

@@ -12,9 +12,9 @@ pub struct ConnId {
 }
 
 impl ConnId {
-    /// The slot, a number below `Config::connections_max`. A new slot is used only if no earlier
-    /// slot is free, so that callers can keep their per-connection state in a `Vec`. The slot is
-    /// free again after `Closed`.
+    /// The number of the connection's slot, which is below `Config::connections_max`. Callers can
+    /// keep the state of connections in a `Vec`, because the lowest numbers are used first: a new
+    /// slot is used only if no other slot is free. A slot is free again after `Closed`.
     pub fn index(self) -> usize {
         self.index as usize
     }

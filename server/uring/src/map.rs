@@ -18,10 +18,10 @@ static MAPS: [Slot; MAPS_MAX] = [const { Slot::empty() }; MAPS_MAX];
 
 /// A memory-mapped file. The kernel reads its bytes on access.
 ///
-/// muster never changes a mapped file: the file gets its name by a rename when it is complete, and
-/// is replaced by another rename. If another process truncates the file, or the device cannot read
-/// it, an access to the missing bytes ends the process with status 1 and a message on stderr. The
-/// file is then renamed, so that the next startup does not use it.
+/// muster never changes a mapped file: a complete file gets its name by a rename, and a later
+/// rename replaces it by another file. If another process truncates the file, or the device cannot
+/// read it, an access to the missing bytes ends the process with status 1 and a message on stderr.
+/// The file is renamed before that, so that the next startup does not use it.
 #[derive(Debug)]
 pub struct MappedFile {
     map: Mmap,
@@ -29,7 +29,8 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps a file. If the file can no longer be read, it will be renamed to `aside`.
+    /// Maps a file. If an access finds that the file cannot be read, it is renamed to `aside`, and
+    /// the process ends.
     ///
     /// # Errors
     /// The file is missing, is empty, or cannot be mapped.
@@ -60,7 +61,7 @@ impl Drop for MappedFile {
     }
 }
 
-/// An entry for a map. It is in use if `names` is set.
+/// A place in `MAPS` for one map. It is taken if `names` is set.
 #[derive(Debug)]
 struct Slot {
     names: AtomicPtr<Names>,
@@ -100,7 +101,7 @@ impl Slot {
         self.end.store(0, Ordering::Release);
         let names = self.names.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: the pointer came from a box. The handler uses it only during an access to the
-        // map, and the map is being dropped, so no other references to it exist.
+        // map. There is no such access any more, because the map is being dropped.
         drop(unsafe { Box::from_raw(names) });
     }
 
@@ -164,13 +165,14 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
             libc::_exit(1);
         }
     }
-    // The address is in no map. With the default action the signal recurs and ends the process.
+    // The address is in no map. After the handler returns, the same access raises the signal again.
+    // Its default action then ends the process.
     // SAFETY: the call is async-signal-safe.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
-/// Whether a message can be written without blocking: a pipe that nothing reads would block the
-/// exit.
+/// Whether a message can be written without blocking. If nothing reads a full pipe, a write to it
+/// would keep the process from exiting.
 fn is_writable(fd: libc::c_int) -> bool {
     let mut entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     // SAFETY: the pointer is to one entry, and the call is async-signal-safe.

@@ -1,9 +1,10 @@
-//! Checks whether a part of a file is in the page cache, so that the kernel can send it without the
+//! Checks whether a part of a file is in the page cache: then the kernel can send it without the
 //! disk.
 //!
-//! cachestat(2) is fast, but counts pages that are still being read from the disk. If a page was
-//! missing a moment ago, pages may be in this state. Then mincore(2) is used, which reports the
-//! state of each page. Kernels before Linux 6.5 have no cachestat, so there mincore is always used.
+//! There are two system calls for that. cachestat(2) is fast, but it also counts pages that are
+//! still being read from the disk. Such pages are likely if a page was missing a moment ago. In
+//! that case mincore(2) is called, too, which reports the state of each page. Kernels before Linux
+//! 6.5 have no cachestat, so mincore is always used there.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -14,14 +15,14 @@ use crate::aligned::ALIGNMENT;
 /// The number of the system call cachestat(2), on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// After a check has found a missing page, this number of checks go page by page. It exceeds the
-/// kernel's read-ahead.
+/// How many checks go page by page after a check that has found a missing page. They cover more
+/// bytes than the kernel reads ahead.
 const CLOSE_CHECKS: u32 = 64;
 
 /// The number of pages that one call of mincore(2) reports.
 const PAGES_PER_CALL: usize = 256;
 
-/// The least size of a map, so that a growing file is not mapped again each time.
+/// The least size of a map. It is large, so that a growing file need not be mapped again each time.
 const MAP_BYTES_MIN: u64 = 64 << 20;
 
 /// The state of the checks for one file.
@@ -33,8 +34,8 @@ pub(crate) struct PageCache {
     map: Option<Map>,
 }
 
-/// An address range for a file, from its beginning and possibly past its end. It is not readable:
-/// it only serves to query the page cache.
+/// An address range that is mapped to a file from its beginning, and may extend past its end. It
+/// cannot be read; it only serves to query the page cache.
 #[derive(Debug)]
 struct Map {
     address: usize,
@@ -42,8 +43,8 @@ struct Map {
 }
 
 impl PageCache {
-    /// Whether all of this part was in the page cache a moment ago, and not still being read from
-    /// the disk. False if this is unknown.
+    /// Whether all of this part was in the page cache a moment ago. Pages that are still being read
+    /// from the disk do not count. False if this is unknown.
     pub(crate) fn holds(&mut self, file: &impl AsRawFd, offset: u64, len: u32) -> bool {
         let from = offset - offset % page_bytes();
         let end = offset + u64::from(len);

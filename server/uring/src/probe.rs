@@ -1,5 +1,5 @@
-//! The requirements on the machine. For a requirement that is not met, there is a sentence for the
-//! operator.
+//! Checks that the machine meets the requirements. If it does not, the error is a sentence for the
+//! operator: what is missing, and how to provide it.
 
 use std::fmt;
 use std::io;
@@ -46,9 +46,11 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
+    /// Checks that the process may open `needed` files.
+    ///
     /// # Errors
-    /// The process may open fewer than `needed` files. The message says how to raise the limit, and
-    /// offers `or` as an alternative, if given.
+    /// It may not. The message says how to raise the limit, and names the alternative `or` if there
+    /// is one.
     pub fn require(&self, needed: u64, or: Option<&str>) -> Result<(), SetupError> {
         if self.soft >= needed {
             return Ok(());
@@ -65,12 +67,11 @@ impl OpenFiles {
 /// The number of CAP_IPC_LOCK, which exempts a process from the limit on locked memory.
 const CAP_IPC_LOCK: u32 = 14;
 
-/// The largest sizes with which `rings` rings fit into the memory that this process may lock. If
-/// even the smallest rings do not fit, `or` is called with the number of rings that would fit, and
-/// returns an alternative remedy.
+/// The largest sizes with which `rings` rings fit into the memory that this process may lock.
 ///
 /// # Errors
-/// Not even the smallest rings fit. The error is one sentence with the remedy.
+/// Not even the smallest rings fit. The error is one sentence with the remedy. It also has the
+/// alternative that `or` returns for the number of rings that would fit.
 pub fn fit_rings(
     config: Config,
     rings: u32,
@@ -104,12 +105,12 @@ fn may_lock_all() -> bool {
     bits.is_some_and(|bits| bits & 1 << CAP_IPC_LOCK != 0)
 }
 
-/// The number of descriptors for which the process's table is grown at startup.
+/// The process's descriptor table is grown at startup so that it has at most this many entries.
 const ROOM_FOR_FILES: u64 = 1 << 16;
 
 /// Raises the soft limit of open files to the hard limit, and grows the process's descriptor table.
-/// Call it before starting threads: if a process has threads, the kernel makes a thread wait some
-/// milliseconds whenever it doubles the table.
+/// Call it before starting threads: once there are several threads, the kernel makes the thread
+/// that doubles the table wait for some milliseconds.
 ///
 /// # Errors
 /// The errors of getrlimit(2) and setrlimit(2).
@@ -150,7 +151,7 @@ pub(crate) fn setup(config: &Config) -> Result<IoUring, SetupError> {
     Ok(uring)
 }
 
-/// The facts about a refused ring. [`Facts::sentence`] depends on nothing else.
+/// The facts when the kernel refuses a ring. [`Facts::sentence`] depends only on these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     errno: i32,
@@ -238,7 +239,8 @@ impl Facts {
     }
 }
 
-/// Fails if an operation is not supported, as with a filter like seccomp or a vendor's kernel.
+/// Fails if the kernel does not support an operation. It may be a vendor's kernel, or a filter such
+/// as seccomp may forbid the operation.
 fn missing_operations(uring: &IoUring) -> Result<(), SetupError> {
     let needed = [
         ("accept", opcode::Accept::CODE),

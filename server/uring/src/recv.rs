@@ -3,10 +3,10 @@
 //! - A connection with priority ([`Ring::put_first`]) has a multishot receive.
 //! - From any other connection, up to [`ONCE_BYTES`] are received at a time. The next receive
 //!   starts when these bytes were taken.
-//! - A connection counts as sending much if a receive from it is as long as permitted. It then uses
-//!   the buffers of the bulk group, which limit what a turn receives from all such connections.
-//!   They take turns, and the bytes of those that wait stay in the kernel. After some small
-//!   receives the connection counts as sending little again.
+//! - If a receive is as long as permitted, its connection counts as sending much, until it has had
+//!   some small receives in a row. Meanwhile it uses the buffers of the bulk group. These limit
+//!   what a turn receives from all such connections: they take turns, and the bytes of those that
+//!   wait stay in the kernel.
 //!
 //! All connections that send much share 512 KiB of buffers in a turn.
 
@@ -33,7 +33,8 @@ pub(crate) struct Receiving {
     /// Whether the stream has ended or failed, so that there is no further receive.
     pub(crate) ended: bool,
     pub(crate) comes_first: bool,
-    /// Set if the peer sends much. The number counts small receives in a row.
+    /// None if the peer sends little. If it sends much, the number of its last receives in a row
+    /// that were small.
     bulk: Option<u8>,
     /// Whether the connection is queued for a receive.
     pub(crate) waits: bool,
@@ -93,7 +94,7 @@ impl Waiting {
         queue.push_back((conn, Instant::now()));
     }
 
-    /// The next connection that sends much, in turn with priority and without.
+    /// The next connection that sends much: alternately one with priority and one without.
     fn next_bulk(&mut self, turn: u16) -> Option<ConnId> {
         let [first, others] = &mut self.bulk;
         let (one, other) = if turn.is_multiple_of(2) { (first, others) } else { (others, first) };
@@ -110,8 +111,8 @@ impl Waiting {
 }
 
 impl Ring {
-    /// Sets whether events of a connection have priority over those of others. Its bytes are then
-    /// received as they arrive, unless it sends much.
+    /// Sets whether a connection has priority: its events are taken before those of others, and its
+    /// bytes are received as soon as they arrive. But if it sends much, its bytes have to wait.
     pub fn put_first(&mut self, conn: ConnId, comes_first: bool) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.receiving.comes_first = comes_first;
@@ -120,8 +121,8 @@ impl Ring {
         }
     }
 
-    /// Stops receiving, so that the peer's window fills. A few events with bytes that the kernel
-    /// received before may follow.
+    /// Stops receiving. The peer then fills the kernel's buffers, and has to wait. Some events may
+    /// follow with bytes that were received before.
     pub fn pause_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if !std::mem::replace(&mut slot.receiving.paused, true) {
@@ -144,8 +145,8 @@ impl Ring {
         }
     }
 
-    /// Queues a receive for the next turn or, if the connection sends much, for one of the next
-    /// turns.
+    /// Queues a receive. It starts in the next turn or, if the connection sends much, in one of the
+    /// next turns.
     pub(crate) fn arm_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if slot.receiving.begins_to_wait() {
@@ -169,8 +170,9 @@ impl Ring {
         }
     }
 
-    /// Starts the receive of a connection that has waited for a buffer of this kind (bulk or not).
-    /// If the connection now needs the other kind of buffer, it is queued for that.
+    /// Starts the receive of a connection that was queued for a buffer of the kind that `kind`
+    /// uses: bulk or not. If the connection needs the other kind of buffer by now, queues it for
+    /// that one instead.
     fn start_waiting(&mut self, conn: ConnId, kind: Kind) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         slot.receiving.waits = false;
@@ -204,9 +206,9 @@ impl Ring {
         ONCE_BYTES.min(self.pool.size())
     }
 
-    /// The time since which bytes of a connection may have waited without an event: in the kernel,
-    /// or in an event that was not taken. For a connection that sends much, a receive of some of
-    /// its bytes ends the wait.
+    /// The time since which bytes of a connection may have been waiting: in the kernel, or in an
+    /// event that was not taken. If a connection sends much, each receive from it counts as the end
+    /// of its wait, even if bytes are left. None if no bytes wait.
     pub fn unread_since(&self) -> Option<Instant> {
         let waits =
             |conn: &ConnId| self.connections.get(*conn).is_some_and(|slot| !slot.receiving.paused);
@@ -218,8 +220,7 @@ impl Ring {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let pool = if tag.kind == Kind::RecvBulk { &self.bulk } else { &self.pool };
         let most = if tag.kind == Kind::RecvOnce { self.once_bytes() } else { pool.size() };
-        // Lend it in any case: dropping the value returns the buffer, even if its bytes are not
-        // used.
+        // Lend the buffer in any case: dropping `data` returns it, even if its bytes are not used.
         let data = pool.lend(flags, result.max(0) as u32);
         let slot = self.connections.get_mut(conn)?;
         let ended = !cqueue::more(flags);

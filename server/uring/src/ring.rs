@@ -1,4 +1,4 @@
-//! The ring: one io_uring, one turn, one system call.
+//! The ring of a thread: one io_uring. Each turn of the thread's loop needs one system call.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,7 +27,7 @@ use crate::wake::Wake;
 
 /// IORING_ENTER_GETEVENTS: run deferred task work, and wait.
 const GETEVENTS: u32 = 1;
-/// How long dropping a ring waits at most until the kernel no longer uses its buffers.
+/// When a ring is dropped, the longest time to wait until the kernel no longer uses its buffers.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most workers for file operations. A worker sleeps while its operation waits for the disk,
@@ -41,7 +41,7 @@ pub struct Ring {
     uring: ManuallyDrop<IoUring>,
     /// Completions that were copied out of the kernel's queue, but not handled yet.
     ready: VecDeque<cqueue::Entry>,
-    /// Completions with lower priority than all others, each with the time when it was copied.
+    /// Completions that are handled after all others, each with the time when it was copied.
     pub(crate) later: VecDeque<(cqueue::Entry, Instant)>,
     /// Entries that did not fit into the submission queue, in order.
     backlog: VecDeque<squeue::Entry>,
@@ -62,7 +62,8 @@ pub struct Ring {
     pub(crate) spare_slices: SpareSlices,
     /// Connections with a slice to start, in order.
     pub(crate) slices: VecDeque<ConnId>,
-    /// Connections, each with the sent bytes of its slice, that have no event yet.
+    /// The connections whose slice has ended, but whose event is not taken yet, with the number of
+    /// bytes that were sent.
     pub(crate) streamed: VecDeque<(ConnId, usize)>,
     // The kernel may use the memory of these fields until all operations have ended: see `drop`.
     pub(crate) pool: ManuallyDrop<Rc<Pool>>,
@@ -113,8 +114,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Like [`Self::new`], but creates a smaller ring if the kernel lacks the memory for a ring of
-    /// these sizes. (It is not known in advance how much memory other processes lock.)
+    /// Like [`Self::new`], but if the kernel lacks memory for a ring of these sizes, tries smaller
+    /// ones. (How much memory other processes lock is not known before.)
     ///
     /// # Errors
     /// The errors of [`Self::new`].
@@ -125,9 +126,10 @@ impl Ring {
         }
     }
 
-    /// Submits all operations requested since the last turn, and waits at most `timeout` (`None`:
-    /// no limit) for an event. Takes one system call, plus some for each slice of a stream. Does
-    /// not wait if there are events to take with [`Ring::next_event`], or bytes to receive.
+    /// Submits all operations requested since the last turn, and waits at most `timeout` for an
+    /// event; without limit if that is None. Takes one system call, plus some for each slice of a
+    /// stream. Does not wait if there are events to take with [`Ring::next_event`], or bytes to
+    /// receive.
     ///
     /// # Errors
     /// Only errors after which the ring is unusable.
@@ -150,9 +152,10 @@ impl Ring {
         self.next_first().or_else(|| self.next_other())
     }
 
-    /// The next event with priority: any event except new connections, bytes of connections that
-    /// send much or have no priority ([`Ring::put_first`]), and ends of slices that needed no
-    /// operation in the kernel's queue.
+    /// The next event with priority, which is taken before all others. Only these events have no
+    /// priority: those of accepts, of receives from connections that send much or were given no
+    /// priority ([`Ring::put_first`]), and of slices that needed no operation in the kernel's
+    /// queue.
     pub fn next_first(&mut self) -> Option<Event> {
         loop {
             let completion = self.ready.pop_front()?;
@@ -162,8 +165,8 @@ impl Ring {
         }
     }
 
-    /// The next event that [`Self::next_first`] does not return. Events that are not taken
-    /// remain for the next turn.
+    /// The next event without priority, which [`Self::next_first`] does not return. Events that are
+    /// not taken remain for the next turn.
     pub fn next_other(&mut self) -> Option<Event> {
         loop {
             let Some((completion, _)) = self.later.pop_front() else {
@@ -197,8 +200,8 @@ impl Ring {
         }
     }
 
-    /// Queues a file operation; `entry` builds its queue entry from descriptor and buffer. Keeps
-    /// file and buffer until the completion.
+    /// Queues a file operation, and keeps its file and buffer until the completion. `entry` builds
+    /// the queue entry from the file's descriptor and the buffer.
     pub(crate) fn start_disk(
         &mut self,
         kind: Kind,
@@ -278,8 +281,8 @@ impl Ring {
         }
     }
 
-    /// Copies the completions. They are handled later, because handling may queue further
-    /// operations.
+    /// Copies the completions out of the kernel's queue. They are handled after that, because
+    /// handling one may queue further operations.
     fn reap(&mut self) {
         let mut now = None;
         for entry in self.uring.completion() {
@@ -347,7 +350,8 @@ fn is_for_later(completion: &cqueue::Entry) -> bool {
     })
 }
 
-/// Whether a later turn may succeed: the error was a timeout, a signal, or a full completion queue.
+/// Whether a later turn may succeed: the error was a timeout, a signal, a full completion queue, or
+/// a lack of memory.
 fn transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }

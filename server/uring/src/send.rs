@@ -1,4 +1,4 @@
-//! Sending: the output of a connection gathers, and one send carries all queued output.
+//! Sending: output that is queued for a connection is sent together, in one send.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 /// MSG_NOSIGNAL: a disconnected peer causes an error, not a signal. MSG_WAITALL: the kernel
-/// continues until everything is sent, so that a completion means either all bytes or an error.
+/// continues until everything is sent or an error occurs, so that partial sends are rare.
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
 /// A connection's output: queued, and in flight.
@@ -28,8 +28,8 @@ pub(crate) struct Sending {
     message: Option<Box<Message>>,
 }
 
-/// The arguments of sendmsg(2). Boxed, because the kernel needs a stable address until the
-/// submission.
+/// The arguments of sendmsg(2). They are boxed, because the kernel needs them at the same address
+/// until it has accepted the operation.
 struct Message {
     header: libc::msghdr,
     parts: Vec<libc::iovec>,
@@ -68,9 +68,9 @@ impl Ring {
         slot.sending.queue.last_mut()
     }
 
-    /// Queues an owned buffer after the connection's output. A large buffer is not copied.
-    /// [`Ring::buffer`] reuses its memory. Returns false, and drops the bytes, if the connection is
-    /// closed or closing.
+    /// Queues a buffer of the caller after the connection's other output. A large buffer is not
+    /// copied. When the bytes are sent, [`Ring::buffer`] may reuse their memory. Returns false, and
+    /// drops the bytes, if the connection is closed or closing.
     pub fn send(&mut self, conn: ConnId, bytes: Vec<u8>) -> bool {
         let Some(slot) = self.connections.get_open(conn) else {
             self.recycle(bytes);
@@ -142,7 +142,8 @@ impl Ring {
         self.start_send_after(conn, flight)
     }
 
-    /// Starts the next send. `flight` is an empty vector, passed to reuse its capacity.
+    /// If more output has gathered, queues the connection for a send in the next turn. `flight` is
+    /// an empty vector, whose memory is reused.
     fn start_send_after(&mut self, conn: ConnId, flight: Vec<Vec<u8>>) -> Option<Event> {
         let slot = self.connections.get_mut(conn)?;
         slot.sending.flight = flight;

@@ -11,16 +11,16 @@ use crate::aligned::AlignedBuf;
 use crate::at_once::{self, Socket};
 use crate::file::File;
 
-/// The shortest part of a file that is sent without a copy. For a shorter part, the copy is cheaper
-/// than the necessary system calls.
+/// The shortest part of a file for which sendfile(2) is used. To copy a shorter part is cheaper
+/// than the further system calls.
 const UNCOPIED_BYTES_MIN: u32 = 16 << 10;
 
 /// Bytes and parts of files to be sent on a connection, in order.
 #[derive(Debug)]
 pub struct Slice {
     pub(crate) goes: Goes,
-    /// The bytes, with each part of a file at its place. Parts sent without a copy are never
-    /// written to the buffer.
+    /// The bytes of the slice. Each part of a file has its place in this buffer, but a part that is
+    /// sent without a copy is never written to it.
     pub(crate) buf: AlignedBuf,
     /// The parts still to be read, in order.
     reads: VecDeque<SliceRead>,
@@ -43,9 +43,10 @@ enum Sent {
 
 /// The next step of a slice.
 pub(crate) enum Next {
-    /// There is no further step: all bytes are sent, or the socket is full.
+    /// There is no further step: all bytes are sent or read, or the socket is full.
     End,
-    /// The driver has to read the remaining parts; then the rest is sent.
+    /// The driver has to read the remaining parts of files. Then it sends the rest of the slice, or
+    /// returns the slice to the caller.
     Ring,
 }
 
@@ -95,7 +96,7 @@ impl Deref for Slice {
 }
 
 impl Slice {
-    /// Reads and sends in order, until the next step would have to wait.
+    /// Reads short parts and sends long ones, in order, until the next step would have to wait.
     pub(crate) fn send_at_once(&mut self, socket: Socket) -> Next {
         while let Some(read) = self.reads.front() {
             let done = match read.len {
@@ -149,8 +150,9 @@ impl Slice {
         at_once::read(file, *offset, place).then_some(Sent::All)
     }
 
-    /// Sends the bytes before the next part of a file, then the part without a copy. None if the
-    /// part is not in the page cache, or a send failed: then the ring reads and sends it.
+    /// Sends the bytes before the next part of a file, and then this part without a copy. None if
+    /// the part is not in the page cache, or if a send failed: the ring then reads and sends the
+    /// part.
     fn send_uncopied(&mut self, socket: Socket) -> Option<Sent> {
         let SliceRead { file, offset, at, len } = self.reads.front()?;
         if self.sent < *at {
@@ -170,8 +172,8 @@ impl Slice {
         self.reads.iter().map(end).collect()
     }
 
-    /// A read operation for each remaining part of a file. At least one part is not in the page
-    /// cache, so io_uring's workers carry out the reads.
+    /// Returns a read operation for each remaining part of a file. io_uring's workers carry out all
+    /// these reads, because at least one part is not in the page cache.
     pub(crate) fn entries(&mut self) -> impl Iterator<Item = squeue::Entry> {
         let Self { buf, reads, .. } = self;
         reads.iter().map(|read| {

@@ -1,4 +1,4 @@
-//! Buffers kept for reuse: of output and of slices.
+//! Buffers that are kept for reuse: those of output, and those of slices.
 
 use crate::aligned::AlignedBuf;
 use crate::config::{
@@ -25,7 +25,8 @@ impl SpareBuffers {
     }
 }
 
-/// Buffers of slices. The last one kept is reused first, because its memory is in the core's cache.
+/// Buffers of slices. The one that was kept last is reused first: its memory is in the core's
+/// cache.
 #[derive(Debug, Default)]
 pub(crate) struct SpareSlices(Vec<AlignedBuf>);
 

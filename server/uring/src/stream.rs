@@ -1,24 +1,26 @@
 //! Streams: sends parts of files to a socket, slice by slice.
 //!
 //! A long part in the page cache goes to the socket without a copy; a short part goes through a
-//! buffer. A part on disk is read into the buffer by the ring; the thread never waits for it. When
-//! the socket has accepted as many bytes as it does without waiting, the buffer is free again. So a
+//! buffer. A part that is only on disk is read into the buffer by the ring; the thread never waits
+//! for it. When the socket accepts no more bytes without waiting, the buffer is free again. So a
 //! peer that does not read holds no memory: bytes that its socket did not accept are read again
-//! when it is writable ([`Ring::await_writable`]). The most recently used buffer is reused first,
-//! because its memory is in the core's cache.
+//! when the socket is writable ([`Ring::await_writable`]). The most recently used buffer is reused
+//! first, because its memory is in the core's cache.
 //!
 //! A slice may also be read for the caller, who changes its bytes before they are sent. This is
 //! used for encryption.
 //!
-//! A part of 16 KiB or more in the page cache goes by sendfile(2). The pages that sendfile passes
-//! to the socket must not change while they are on their way. So logs are only appended to, and
-//! removed files are truncated only at places where no page is cut (`server/src/files/freeing.rs`).
+//! A part of 16 KiB or more in the page cache is sent with sendfile(2), which passes the pages
+//! themselves to the socket. They must not change until they have arrived. So logs are only
+//! appended to, and removed files are truncated only at places where no page is cut
+//! (`server/src/files/freeing.rs`).
 //!
 //! A slice takes four system calls besides those of the turn: to check the cache, to make the
-//! socket non-blocking, to send, and to make the socket blocking again. Bytes before the part take
-//! one more. These calls are paid once for 256 KiB. Copying the same bytes twice takes the CPU
-//! twice as long: two loops side by side reached 3,800 and 2,000 MiB per CPU-second. The ring's own
-//! splice operation is no alternative, because it always goes to a worker thread.
+//! socket non-blocking, to send, and to make the socket blocking again. If there are bytes before
+//! the part, they take one more. These calls are paid once for 256 KiB. To copy the bytes twice
+//! instead takes the CPU twice as long: in two loops that ran side by side, sendfile reached 3,800
+//! MiB per CPU-second, and copying 2,000. The ring's own splice operation is no alternative,
+//! because it always goes to a worker thread.
 
 use std::io;
 
@@ -44,7 +46,8 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 pub(crate) struct Streaming {
     slice: Option<Slice>,
     reads_in_flight: usize,
-    /// The number of bytes read, and the first failure.
+    /// The number of bytes that the completed reads have read. `error` is the first failure of a
+    /// read.
     read: usize,
     error: Option<io::Error>,
     sending: bool,
@@ -81,9 +84,9 @@ impl Ring {
     /// [`Event::Streamed`] reports the number of bytes; [`Event::StreamFailed`] reports that a file
     /// could not be read. Returns false if the connection is closed or closing.
     ///
-    /// A connection may have one slice at a time. All earlier output must have been sent
-    /// ([`Ring::unsent`] is 0), and until the slice's event the caller must not use [`Ring::send`]
-    /// and [`Ring::output`].
+    /// A connection may have only one slice at a time. All its earlier output must have been sent
+    /// ([`Ring::unsent`] is 0). The caller must not use [`Ring::send`] and [`Ring::output`] before
+    /// it has the slice's event.
     pub fn stream(&mut self, conn: ConnId, slice: Slice) -> bool {
         debug_assert!(self.unsent(conn) == 0);
         self.queue_slice(conn, slice)
@@ -139,8 +142,8 @@ impl Ring {
         None
     }
 
-    /// Performs the steps that need not wait, and leaves the rest to the ring. Returns the length
-    /// of the slice.
+    /// Performs those steps of a slice that need not wait. The ring performs the rest. Returns the
+    /// length of the slice.
     fn start_slice(&mut self, conn: ConnId) -> usize {
         let Some(slot) = self.connections.get_open(conn) else {
             self.end_slice(conn);
@@ -190,7 +193,7 @@ impl Ring {
         });
     }
 
-    /// Requests [`Event::Writable`] for when the socket can accept output again.
+    /// Requests the event [`Event::Writable`], which comes when the socket can accept output again.
     pub fn await_writable(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if std::mem::replace(&mut slot.streaming.awaiting_room, true) {
@@ -200,7 +203,8 @@ impl Ring {
         self.push(poll, Tag::new(Kind::Writable, conn.index, conn.generation));
     }
 
-    /// Handles the completion of a slice's read. After the last read the slice is sent.
+    /// Handles the completion of a slice's read. After the last read the slice is sent, or returned
+    /// to the caller.
     pub(crate) fn slice_read(&mut self, tag: Tag, result: i32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let streaming = &mut self.connections.get_mut(conn)?.streaming;
@@ -271,8 +275,8 @@ impl Ring {
         }
     }
 
-    /// Handles the end of a wait for space in the socket's buffer. A failed connection gets the
-    /// event, too; its next send then fails.
+    /// Handles the completion of [`Ring::await_writable`]. If the connection has failed, the event
+    /// comes, too, and the next send reports the error.
     pub(crate) fn writable(&mut self, tag: Tag) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let slot = self.connections.get_mut(conn)?;

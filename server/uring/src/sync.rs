@@ -10,9 +10,9 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 impl Ring {
-    /// Makes all writes durable whose `Written` event was taken before (fdatasync(2)). The event
-    /// `Synced` returns `token`. A failed sync must never be retried, because the kernel may have
-    /// dropped the bytes.
+    /// Makes writes durable (fdatasync(2)): all those whose `Written` event the caller has taken
+    /// before. The event `Synced` returns `token`. A failed sync must never be retried: the retry
+    /// may succeed although the kernel has dropped the bytes.
     pub fn sync(&mut self, file: &File, token: u64) {
         let op = DiskOp { file: file.clone(), buf: AlignedBuf::empty(), token };
         self.start_disk(Kind::Sync, op, |fd, _buf| {

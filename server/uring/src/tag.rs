@@ -1,4 +1,4 @@
-//! The user data of an operation: 64 bits, with its kind and its slot.
+//! The tag of an operation: 64 bits that its completion returns. They name its kind and its slot.
 
 macro_rules! kinds {
     ($($kind:ident = $number:literal,)*) => {
@@ -39,7 +39,7 @@ kinds! {
     ReadAhead = 15,
 }
 
-/// kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
+/// The bits are: kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) kind: Kind,

@@ -13,8 +13,9 @@ use crate::event::Event;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// Wakes the ring or poller that created it: its turn ends with [`Event::Woken`]. Several calls
-/// before the turn sees them cause one event. A waker may outlive its ring or poller.
+/// Wakes the ring or poller that created it: its turn ends with [`Event::Woken`]. If it is called
+/// several times before the turn notices, there is only one event. A waker may outlive its ring or
+/// poller.
 #[derive(Debug, Clone)]
 pub struct Waker {
     shared: Arc<Shared>,

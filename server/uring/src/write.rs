@@ -1,11 +1,11 @@
 //! Writes to files, durable or not.
 //!
-//! A durable write is one operation: a write with RWF_DSYNC, to a file opened with O_DIRECT if the
-//! file system permits it. All writes are carried out by io_uring's workers (IOSQE_ASYNC), never by
-//! the ring's thread. The reason is that even a direct write to existing blocks updates the file's
-//! timestamp. For this ext4 waits for its journal, for as long as the disk takes. (IOCB_NOWAIT, the
-//! flag for operations that must not wait, does not cover this wait.) So a hanging disk blocks
-//! workers, and the ring continues.
+//! On a ring, a durable write is one operation: a write with RWF_DSYNC, to a file opened with
+//! O_DIRECT if the file system permits it. io_uring's workers carry out all writes (IOSQE_ASYNC);
+//! the ring's thread carries out none. Even a direct write to existing blocks updates the file's
+//! timestamp, and for that ext4 waits for its journal, for as long as the disk takes. (IOCB_NOWAIT,
+//! the flag for operations that must not wait, does not prevent this.) So if a disk hangs, only
+//! workers wait, and the ring continues.
 //!
 //! The alternatives were measured on two cores of a virtual machine (ext4 on virtio without FUA,
 //! server on core 0, client on core 1). There an echo without a file takes 43 us and serves 222,000
@@ -15,21 +15,21 @@
 //! | durable echo by | p50, 1 connection | per CPU-second at 64 | at 1,000 connections |
 //! |---|---|---|---|
 //! | O_DIRECT write, RWF_DSYNC | 189 us | 155,000 | 181,000 |
-//! | the same with IOSQE_ASYNC (this) | 160 us | 135,000 | 198,000 |
+//! | the same with IOSQE_ASYNC (chosen) | 160 us | 135,000 | 198,000 |
 //! | O_DIRECT write linked to fdatasync | 171 us | 145,000 | 169,000 |
 //! | buffered write, RWF_DSYNC (the fallback) | 160 us | 106,000 | 134,000 |
 //! | pwritev2 that blocks the ring's thread | 136 us | 163,000 | 121,000 |
 //! | pwritev2 on a thread of its own, same core | 182 us | 152,000 | 155,000 |
 //! | pwritev2 on a thread of its own, any core | 171 us | 140,000 | 170,000 |
 //!
-//! (The p50 of the blocking and of the buffered write were measured at real-time priority, where
-//! the first row had 198 us, because the kernel's worker does not inherit that priority.) Only the
-//! CPU time of the process is counted, not that of the kernel's workers. Two results exceed the
-//! noise. Blocking is the fastest for a single client and the slowest for many, because it delays
-//! all clients of the shard for the length of a flush. Apart from blocking, buffered writes cost
-//! the most CPU time. Among the other alternatives, the second row is the simplest that never makes
-//! the ring's thread wait. (`benches/results/2026-11-28-writes-on-workers.md` measures the first
-//! two rows at the same time: the second takes 3 to 16 % less CPU time.)
+//! (The p50 of the blocking and of the buffered write were measured at real-time priority. The
+//! kernel's worker does not inherit this priority, so the first row had 198 us there.) Only the CPU
+//! time of the process is counted, not that of the kernel's workers. Two results exceed the noise.
+//! Blocking is the fastest for a single client and the slowest for many, because it delays all
+//! clients of the shard for the length of a flush. Apart from blocking, buffered writes cost the
+//! most CPU time. Among the other alternatives, the second row is the simplest that never makes the
+//! ring's thread wait. (`benches/results/2026-11-28-writes-on-workers.md` measures the first two
+//! rows at the same time: the second takes 3 to 16 % less CPU time.)
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -49,7 +49,7 @@ use crate::tag::{Kind, Tag};
 pub enum Durability {
     /// The bytes, and the metadata needed to read them, are on stable storage.
     Durable,
-    /// Reads see the bytes, but a power loss may lose them until a `sync`.
+    /// Reads return the bytes. But a power loss may lose them until a `sync` has made them durable.
     Cached,
 }
 
@@ -129,8 +129,8 @@ fn explained(error: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
-/// Turns a short write into an error. The kernel continues short writes to files by itself, so a
-/// write that is still short ran out of space.
+/// Turns a short write into an error. The kernel itself continues short writes to files. So if a
+/// write is still short, there was no space for the rest.
 fn whole(written: usize, len: usize) -> io::Result<()> {
     if written == len {
         return Ok(());

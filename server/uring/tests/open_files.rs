@@ -1,5 +1,5 @@
-//! Tests running out of descriptors. It is the only test of its binary, because the limit is per
-//! process.
+//! Tests a process that runs out of descriptors. This binary has no other test, because the limit
+//! is per process.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;

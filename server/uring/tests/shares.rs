@@ -1,5 +1,5 @@
-//! Connections that send much, beside those that send little: the former take turns, and a turn
-//! receives a limited amount from them.
+//! Tests with connections that send much and others that send little. Those that send much must
+//! take turns, and a turn must receive only a limited amount from them.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -55,8 +55,8 @@ impl<D: Driver> Crowd<D> {
         conn
     }
 
-    /// Runs a turn. Returns the bytes received by connection, and the connections in the order of
-    /// their first event.
+    /// Runs a turn. Returns the connections in the order of their first bytes, and how many bytes
+    /// came from each.
     fn turn(&mut self) -> (Vec<ConnId>, HashMap<ConnId, usize>) {
         self.ring.turn(Some(Duration::ZERO)).unwrap();
         let (mut order, mut bytes) = (Vec::new(), HashMap::new());

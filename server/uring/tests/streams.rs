@@ -119,7 +119,7 @@ fn a_slice_is_read_for_the_caller_whatever_the_socket_does<D: Made>() {
     let bytes = pattern(SLICE);
     let (a, b) = (file(&bytes), file(b"abcdef"));
     for round in 0..3 {
-        // Output in flight does not wait for the slice, and the slice does not wait for the output.
+        // Output and a slice that is being read do not wait for each other.
         ring.output(conn).unwrap().push(b'x');
         let mut slice = ring.slice();
         slice.put(b"<");

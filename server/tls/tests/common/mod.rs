@@ -152,7 +152,7 @@ impl Link {
         }
     }
 
-    /// Completes a handshake, with pieces of any length.
+    /// Completes a handshake. Passes all bytes at once.
     pub fn connect(&mut self) -> Result<(), String> {
         self.run(|| usize::MAX)
     }

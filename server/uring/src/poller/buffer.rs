@@ -6,7 +6,8 @@ use std::io;
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// The most bytes received at once, from a connection that sends much.
+/// The most bytes that are received at once. Other limits are lower; this one is for connections
+/// that send much.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 /// Bytes that a connection received. Consume or copy them soon: as long as they are lent, the next
@@ -37,7 +38,7 @@ impl fmt::Debug for ReadBuf {
     }
 }
 
-/// The buffer of a poller, unless it is lent.
+/// The buffer of a poller. It is empty while its memory is lent.
 #[derive(Clone, Default)]
 pub(super) struct Buffer {
     spare: Rc<Cell<Box<[u8]>>>,

@@ -13,9 +13,9 @@ pub(super) struct Connection {
     /// Whether the connection closes once its output is sent.
     pub(super) is_finishing: bool,
     pub(super) receiving: Receiving,
-    /// Whether the kernel may have bytes of the connection, or its end.
+    /// Whether a receive may return bytes of the connection, or the end of its stream.
     pub(super) is_readable: bool,
-    /// Whether the peer has ended its side, so that the kernel reports nothing further.
+    /// Whether the peer has ended its stream. The kernel reports nothing further then.
     pub(super) is_ended: bool,
     pub(super) sending: Sending,
     /// Whether the socket may accept output.
@@ -27,7 +27,8 @@ pub(super) struct Connection {
     pub(super) has_place: bool,
 }
 
-/// Connections by slot. The generation of a connection is its number among all connections so far.
+/// Connections by slot. Connections are numbered in the order in which they were inserted; the
+/// generation of a connection is this number.
 pub(super) struct Table {
     slots: Slab<Connection>,
     max: usize,

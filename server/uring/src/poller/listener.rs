@@ -35,7 +35,7 @@ impl Listener {
         self.socket.is_some()
     }
 
-    /// Whether to accept: clients may be waiting, and descriptors may be free.
+    /// Whether to try to accept: a client may be waiting, and no lack of descriptors is known.
     pub(super) fn is_due(&self) -> bool {
         self.is_open() && self.is_ready && self.resting.is_none()
     }
@@ -69,7 +69,7 @@ impl Listener {
         self.resting = None;
     }
 
-    /// Returns the time until the next try if the listener is pausing. Ends the pause if its time
+    /// Returns how long the listener still pauses; None if it does not. Ends the pause if its time
     /// is over.
     pub(super) fn rests_for(&mut self) -> Option<Duration> {
         let left = REST.checked_sub(self.resting?.elapsed());

@@ -2,9 +2,10 @@
 //! profile forbids it, the kernel is too old, or no memory may be locked. It needs more system
 //! calls: one for each receive and each send.
 //!
-//! - Sockets are non-blocking. Edge-triggered epoll reports sockets that have become readable or
-//!   writable; this state is remembered until a call shows otherwise. Bytes are received only when
-//!   their event is taken, so bytes for a later turn stay in the kernel.
+//! - Sockets are non-blocking. Edge-triggered epoll reports a socket only when it becomes readable
+//!   or writable. The poller remembers this until a call shows that the socket no longer is. Bytes
+//!   are received only when their event is taken. Bytes that this turn does not take stay in the
+//!   kernel.
 //! - Reads from the page cache are made immediately, as on a ring. Threads carry out all other file
 //!   operations (`workers.rs`).
 
@@ -42,7 +43,7 @@ use slices::Slices;
 use sockets::Sockets;
 use workers::{Ended, Job, Workers};
 
-/// The most events that one call reports. The next call reports the rest.
+/// The most events that one call of epoll reports. If there are more, it is called again.
 const EVENTS: usize = 1024;
 
 /// A driver for one thread that uses epoll for sockets and threads for files. See the crate's
@@ -52,8 +53,8 @@ pub struct Poller {
     events: Events,
     /// Whether the last turn has called epoll.
     has_asked: bool,
-    /// Completed reads from the page cache. Their events come in the next turn, as on a ring:
-    /// otherwise a chain of such reads could make a turn endless.
+    /// Completed reads from the page cache. Their events come in the next turn, as on a ring. If
+    /// they came at once, each could cause the next read, and the turn would never end.
     read: Vec<Event<ReadBuf>>,
     waker: Waker,
     /// The threads for file operations. They share a waker.
@@ -99,7 +100,8 @@ impl Poller {
         self.slices.start(&mut self.sockets, &self.workers);
         self.sockets.start_closes();
         let longest = self.sockets.queue_accepts();
-        // Completed sends are reported before epoll is called, but not in two turns in a row.
+        // Some events occur without epoll, such as completed sends. A turn that finds such events
+        // only reports them. The turn after it then calls epoll in any case.
         if self.sockets.queue.has_first() && mem::take(&mut self.has_asked) {
             return Ok(());
         }
@@ -109,11 +111,11 @@ impl Poller {
         let waits = !has_events && self.slices.is_empty() && !self.sockets.has_closes();
         let timeout = timeout.into_iter().chain(longest).min();
         let mut timeout = if waits { timeout } else { Some(Duration::ZERO) };
-        // Ensures that a turn takes all pending events.
+        // A full list means that there may be further events. They belong to this turn, too.
         while self.wait(timeout)? == EVENTS {
             timeout = Some(Duration::ZERO);
         }
-        // Accept now, so that the next turn sees the bytes of new connections.
+        // Connections that are accepted now can have their first bytes in the next turn already.
         self.sockets.queue_accepts();
         Ok(())
     }
@@ -166,7 +168,8 @@ impl Poller {
 
     pub fn unread_since(&self) -> Option<Instant> {
         let queue = &self.sockets.queue;
-        // If the last turn did not call epoll, bytes may have arrived since the last call.
+        // If the last turn did not call epoll, bytes may have arrived at any time since the last
+        // call.
         let unasked = (!self.has_asked).then(|| queue.asked_at());
         queue.since().into_iter().chain(unasked).min()
     }
@@ -176,7 +179,7 @@ impl Poller {
         self.waker.clone()
     }
 
-    /// Passes the event on, unless its connection was closed after it occurred.
+    /// Returns the event. None if its connection was closed or finished after the event occurred.
     fn news(&mut self, event: Event<ReadBuf>) -> Option<Event<ReadBuf>> {
         let conn = event.conn().filter(|_| !matches!(event, Event::Closed { .. }));
         if conn.is_none_or(|conn| self.sockets.open(conn).is_some()) {

@@ -1,4 +1,4 @@
-//! The entries that a turn found, in the order in which they are taken.
+//! The work that a turn found: events, receives and accepts, in the order in which they are taken.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -19,7 +19,8 @@ pub(super) enum Entry {
 pub(super) enum Order {
     /// The entry is taken before all others.
     First,
-    /// A connection with priority that sends much. Its entries alternate with [`Self::Other`].
+    /// The entry belongs to a prioritized connection, and the connection sends much. Such entries
+    /// are taken alternately with those of [`Self::Other`].
     Much,
     Other,
 }
@@ -32,7 +33,7 @@ pub(super) struct Queue {
     other: VecDeque<(Entry, Instant)>,
     /// Whether the entry that was last taken from `much` or `other` came from `much`.
     was_much: bool,
-    /// Connections with more bytes than a receive took. They have to wait for the next turn.
+    /// Connections whose last receive left bytes in the kernel. They wait for the next turn.
     left: VecDeque<(ConnId, Instant)>,
 }
 
@@ -48,7 +49,8 @@ impl Queue {
         }
     }
 
-    /// Records a call of epoll: entries that follow have arrived by now.
+    /// Notes that epoll was called. The entries that are pushed from now on count as arrived at
+    /// this time.
     pub(super) fn advance(&mut self) {
         self.now = Instant::now();
     }
@@ -89,7 +91,7 @@ impl Queue {
         let (one, another) = if *was_much { (other, much) } else { (much, other) };
         let is_one = !one.is_empty();
         let (entry, _) = one.pop_front().or_else(|| another.pop_front())?;
-        // The queues alternate only if the preferred one had an entry.
+        // The queue whose turn it was keeps its turn if it had no entry.
         *was_much ^= is_one;
         Some(entry)
     }
@@ -107,7 +109,7 @@ impl Queue {
         self.left.len()
     }
 
-    /// The time of the oldest entry in `much`, `other` and `left`.
+    /// The time of the oldest entry in `much`, `other` or `left`.
     pub(super) fn since(&self) -> Option<Instant> {
         let others = [self.much.front(), self.other.front()].into_iter().flatten();
         let left = self.left.front().map(|(_, since)| *since);

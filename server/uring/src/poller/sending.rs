@@ -17,8 +17,8 @@ pub(super) struct Sending {
     queue: VecDeque<Vec<u8>>,
     /// The number of bytes of the first buffer that were already sent.
     sent: usize,
-    /// The number of unsent bytes in the queue, except bytes that callers have appended to the last
-    /// buffer since it was counted.
+    /// The number of unsent bytes in the queue. Bytes that a caller has appended to the last buffer
+    /// are missing until [`Self::count_last`] is called.
     unsent: usize,
     /// The length of the last buffer when it was counted.
     counted_of_last: usize,

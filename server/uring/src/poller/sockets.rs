@@ -105,8 +105,8 @@ impl Sockets {
         (0..self.queue.left()).for_each(|_| self.queue_left());
     }
 
-    /// Only records what changed. The next receive or send detects an error, or the end of the
-    /// peer's side.
+    /// Notes what epoll reports about a connection. Errors are not handled here, nor is the end of
+    /// the peer's stream: the next receive or send finds them.
     fn connection_changed(&mut self, conn: ConnId, event: &mio::event::Event) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         let is_ended = event.is_read_closed() || event.is_error();
@@ -131,7 +131,8 @@ impl Sockets {
     /// Takes over a connected stream socket. It receives from now on, like an accepted one.
     ///
     /// # Errors
-    /// The limit of connections is reached; the stream is closed.
+    /// The limit of connections is reached, or the stream cannot be registered with epoll; the
+    /// stream is closed.
     pub(super) fn adopt(&mut self, stream: OwnedFd) -> io::Result<ConnId> {
         let stream = std::net::TcpStream::from(stream);
         stream.set_nonblocking(true)?;
@@ -261,8 +262,8 @@ impl Sockets {
         self.budget.as_ref().map(|budget| budget.max)
     }
 
-    /// Queues accepts for listeners with waiting clients. Returns the longest time that this turn
-    /// may wait.
+    /// Queues accepts for all listeners whose clients may be waiting. Returns how long this turn
+    /// may wait at most: listeners that pause, or that lack budget, must be tried again by then.
     pub(super) fn queue_accepts(&mut self) -> Option<Duration> {
         let is_full = self.is_full();
         let mut longest = None;
@@ -409,9 +410,10 @@ impl Sockets {
         self.connections.get(conn).map_or(0, |slot| slot.sending.unsent())
     }
 
-    /// Requests [`Event::Writable`] for when the socket can accept output again. The registration
-    /// makes the kernel check the socket now. This is necessary because a short send does not prove
-    /// that the socket is full: there might be no edge later.
+    /// Requests the event [`Event::Writable`], which comes when the socket can accept output again.
+    /// To register the socket again makes epoll report its present state. That is necessary: the
+    /// last send accepted fewer bytes than it was given, but the socket may not be full, and then
+    /// epoll would report no change.
     pub(super) fn await_writable(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if mem::replace(&mut slot.awaits_room, true) {
@@ -419,7 +421,8 @@ impl Sockets {
         }
         let both = Interest::READABLE | Interest::WRITABLE;
         if self.registry.reregister(&mut slot.stream, token(conn), both).is_err() {
-            // The next send either succeeds or reports the error.
+            // The event comes at once, although the socket may be full. The next send finds that
+            // out or fails.
             slot.awaits_room = false;
             self.queue.event(Event::Writable { conn }, Order::First);
         }

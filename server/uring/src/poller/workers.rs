@@ -61,8 +61,8 @@ pub(super) struct Workers {
     waker: Waker,
 }
 
-/// The number of threads for each kind of operation. Two make durable writes: a log has one write
-/// in flight, and one more file may be written at the same time.
+/// The number of threads of each lane. Durable writes have two threads: one for the log, which has
+/// one write in flight, and one for another file.
 const DURABLE_THREADS: usize = 2;
 const SYNC_THREADS: usize = 4;
 const OTHER_THREADS: usize = 4;
@@ -124,7 +124,7 @@ fn work(waiting: &Receiver<Job>, ends: &mpsc::Sender<Ended>, waker: &Waker) {
 }
 
 impl Job {
-    /// Carries out the job. When this returns, the file is no longer in use.
+    /// Carries out the job. The result does not hold the file any more.
     fn run(self) -> Ended {
         match self {
             Self::Write { file, offset, buf, durability, token } => {

@@ -1,4 +1,5 @@
-//! Test support for both drivers. A generic test becomes two tests by `of_both!`.
+//! Support for the tests of both drivers. `of_both!` makes a test of each driver from a generic
+//! test.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
