@@ -1,7 +1,7 @@
-//! The producers of a partition about which their coordinator is asked: may they write to the
-//! partition? Each has the lowest sequence of the batches that waited for such an answer (Kafka's
-//! `VerificationStateEntry`), because a pipelining producer sends its next batch before the first
-//! is answered. If the first is refused and sent again, the next must not overtake it.
+//! Producers about which a partition has asked their transaction coordinator: may they write to it?
+//! A pipelining producer sends its next batch before the first is answered. If the first is refused
+//! and sent again, the next must not overtake it. So each producer has the lowest sequence of its
+//! batches that waited for the coordinator's answer (Kafka's `VerificationStateEntry`).
 
 use super::limits::PRODUCERS_ASKED_MAX;
 use super::producers::{Sequenced, first};
@@ -45,14 +45,14 @@ impl Asked {
         }
     }
 
-    /// Whether a batch overtakes an earlier refused batch.
+    /// Whether a batch would overtake an earlier batch that was refused.
     pub(super) fn is_overtaking(&self, batch: &Sequenced) -> bool {
         let lowest = self.by_id.get(&batch.producer_id);
         lowest.is_some_and(|lowest| batch.base_sequence > lowest.sequence)
     }
 
-    /// Whether the producer adds its partitions to the transaction by itself, so that its sequences
-    /// begin at 0.
+    /// Whether the producer leaves it to the server to add partitions to its transaction. Then its
+    /// sequences begin at 0.
     pub(super) fn adds(&self, producer_id: i64) -> bool {
         self.by_id.get(&producer_id).is_some_and(|lowest| lowest.kind == QuestionKind::Add)
     }
@@ -62,8 +62,9 @@ impl Asked {
         self.by_id.remove(&producer_id);
     }
 
-    /// Forgets the producer's question, because a marker was appended. A question to add partitions
-    /// with the marker's epoch belongs to the next transaction, and is kept.
+    /// Forgets the producer's question, because a marker was appended. But a question to add
+    /// partitions is kept if it has the epoch of the marker: then it belongs to the next
+    /// transaction.
     pub(super) fn marked(&mut self, end: &End) {
         let is_next = |it: &Lowest| it.kind == QuestionKind::Add && it.epoch == end.producer.epoch;
         if !self.by_id.get(&end.producer.id).is_some_and(is_next) {
@@ -77,8 +78,8 @@ impl Asked {
     }
 
     /// Forgets the oldest producers if there are too many, because a client may name any number of
-    /// producers. A batch of a forgotten producer may overtake an earlier refused batch, which
-    /// leaves a gap in the sequences.
+    /// producers. If a producer was forgotten, its batch may overtake an earlier refused batch.
+    /// This leaves a gap in the sequences.
     fn forget_oldest(&mut self) {
         if self.by_id.len() < PRODUCERS_ASKED_MAX {
             return;

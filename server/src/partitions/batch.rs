@@ -17,7 +17,7 @@ use std::io;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Good {
     pub header: BatchHeader,
-    /// Whether the producer or the log sets the timestamps. `max_timestamp` is the newest one.
+    /// Whether the producer or the log sets the timestamps. `max_timestamp` is the largest of them.
     pub timestamp_type: TimestampType,
     pub max_timestamp: i64,
 }
@@ -43,25 +43,26 @@ type Result<T> = std::result::Result<T, Refusal>;
 pub(super) const NOT_TRANSACTIONAL: Refusal =
     Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
 
-/// The refusal of a new producer's batch while there are too many producers. The producer sends the
-/// batch again, as when the budget of writes is used up.
+/// The refusal of a new producer's batch while there are too many producers. The error makes the
+/// producer send the batch again, as it does when the budget of writes is used up.
 pub(super) const TOO_MANY_PRODUCERS: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
 
-/// The refusal of a compressed batch that exceeds what the other batches of its request have left
-/// of [`DECOMPRESSED_BYTES_MAX`]. The producer sends the batch again.
+/// The refusal of a compressed batch because the batches of its request, up to this one, decompress
+/// to more than [`DECOMPRESSED_BYTES_MAX`]. The producer sends it again.
 const DECOMPRESSED_TOO_MUCH: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
 
 /// The first version of Produce that allows zstd (KIP-110).
 pub(super) const ZSTD_SINCE: i16 = 7;
 
-/// The offset of the magic byte, the last byte that Kafka needs to recognise a batch.
+/// The byte position of the magic byte, the last byte that Kafka needs to recognise a batch.
 const MAGIC_AT: usize = 16;
 
-/// The smallest length that Kafka accepts for a batch of any magic.
+/// The smallest length of a batch that Kafka accepts, for all magic bytes (format versions).
 const SMALLEST_LENGTH: i32 = 14;
 
-/// Kafka's check of the first batch of every partition, which comes before topics are looked up and
-/// refuses the whole request (`RequestUtils.hasTransactionalRecords`).
+/// Checks the first batch of each partition, up to the first batch that is transactional. Kafka,
+/// too, does this before it looks up topics (`RequestUtils.hasTransactionalRecords`). One bad batch
+/// makes the whole request fail.
 pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
     if has_transactional(&mut all_records(body))? && body.transactional_id.is_none() {
         return Err(NOT_TRANSACTIONAL);
@@ -79,8 +80,8 @@ fn all_records<'r>(body: &'r ProduceRequest<'r>) -> impl Iterator<Item = &'r Byt
     partitions.filter_map(|partition| partition.records.as_ref())
 }
 
-/// Checks that all batches for existing partitions have one producer; otherwise the whole request
-/// is refused (`ReplicaManager.handleProduceAppend`).
+/// Checks that all transactional batches for existing partitions have the same producer; otherwise
+/// the whole request is refused (`ReplicaManager.handleProduceAppend`).
 pub(super) fn check_producers<'r>(batches: impl Iterator<Item = &'r [u8]>) -> Result<()> {
     let headers = batches.filter_map(|batch| BatchHeader::read(batch).ok());
     let mut producers = headers.filter_map(|it| Some(transactional(&it)?.producer()));
@@ -106,8 +107,8 @@ fn has_transactional<'r>(all: &mut impl Iterator<Item = &'r Bytes<'r>>) -> Resul
     Ok(false)
 }
 
-/// The batch of a transaction. A batch without a producer is not part of a transaction, whatever
-/// its attributes say.
+/// The batch, if it is part of a transaction. None if it has no producer, even if its attributes
+/// call it transactional.
 pub(super) fn transactional(header: &BatchHeader) -> Option<Sequenced> {
     Sequenced::of(header).filter(|batch| batch.is_transactional)
 }
@@ -152,8 +153,8 @@ fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     Ok(bytes.split_at_checked(12 + length as usize))
 }
 
-/// Checks the batch against the rules of its topic. `left` is the number of bytes to which it may
-/// be decompressed, and is reduced by the bytes used.
+/// Checks a batch by the rules of its topic. `left` is how many bytes may still be decompressed for
+/// its request, and is reduced by the bytes of this batch.
 pub(super) fn check(
     bytes: &[u8],
     topic: &TopicConfig,
@@ -185,7 +186,7 @@ pub(super) fn check(
     Ok(Good { header, timestamp_type, max_timestamp })
 }
 
-/// The largest timestamp of the records, if all are valid. A compressed batch is decompressed only
+/// Checks the records, and returns their largest timestamp. A compressed batch is decompressed only
 /// if its topic limits the size of decompressed records. Otherwise only the timestamps in its
 /// header are checked.
 fn check_records(
@@ -207,7 +208,7 @@ fn check_records(
         if longest > max {
             return Err(INVALID_RECORD);
         }
-        // Kafka would renumber records whose offsets do not count up, and fails to do so.
+        // If the offsets do not count up, Kafka tries to renumber the records, which fails.
         let misnumbered = Refusal::of(ErrorCode::UnknownServerError);
         return check_each(batch, records, &misnumbered, topic, &window);
     }
@@ -219,8 +220,8 @@ fn check_records(
     }
 }
 
-/// The records of a compressed batch. As in Kafka, records that end too early are invalid, and
-/// records that the codec cannot read get UNKNOWN_SERVER_ERROR.
+/// Decompresses the records of a batch. As in Kafka, the error is INVALID_RECORD if they end too
+/// early, and UNKNOWN_SERVER_ERROR if the codec cannot read them.
 fn decompressed(batch: &Batch<'_>, left: &mut usize) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     let codec = batch.header.compression().unwrap_or(Compression::None);
@@ -244,8 +245,9 @@ fn decompressed(batch: &Batch<'_>, left: &mut usize) -> Result<Vec<u8>> {
     }
 }
 
-/// The largest timestamp of the records, if all records are valid. `misnumbered` is the error if
-/// their offsets do not count up.
+/// Checks each record, and returns the largest timestamp. `misnumbered` is the error if the offsets
+/// of the records do not count up. The records of a compressed batch are checked only if
+/// [`check_records`] decompresses it.
 #[inline]
 fn check_each(
     batch: &Batch<'_>,
@@ -277,8 +279,9 @@ fn check_each(
     Ok(newest)
 }
 
-/// Refuses invalid records. As in Kafka, every invalid record is named (KIP-467), and a single bad
-/// timestamp makes the error INVALID_TIMESTAMP.
+/// Refuses the batch if some records are invalid. As in Kafka, the refusal lists these records
+/// (KIP-467), but here at most [`RECORD_ERRORS_MAX`]. As in Kafka, the error is INVALID_TIMESTAMP
+/// if a single timestamp is bad.
 fn refuse_records(window: &Window, late: &[(i32, i64)], keyless: &[i32]) -> Result<()> {
     if late.is_empty() && keyless.is_empty() {
         return Ok(());
@@ -310,7 +313,8 @@ struct Window {
     last: i64,
     /// Whether the topic uses the producer's timestamps.
     checked: bool,
-    /// Whether the producer claims LogAppendTime, which is invalid.
+    /// Whether the batch says that the log sets the timestamps (LogAppendTime). Producers may not
+    /// say this.
     by_log: bool,
 }
 
@@ -352,7 +356,7 @@ impl Refusal {
         Self { error, message: None, record_errors: Vec::new(), before_log: false }
     }
 
-    /// The refusal of a batch whose transaction its coordinator does not confirm.
+    /// The refusal of a batch because the transaction coordinator does not confirm its transaction.
     pub(super) fn unverified(error: ErrorCode) -> Self {
         let message = if error == ErrorCode::InvalidTxnState {
             Some("Partition was not added to the transaction")

@@ -1,5 +1,5 @@
-//! Writes the recovery points of all partitions to a file: at most once a minute (Kafka's
-//! `log.flush.offset.recovery.checkpoint.interval.ms`), at once if compaction waits for them, and
+//! Writes the recovery points of all partitions to a file: normally at most once a minute (Kafka's
+//! `log.flush.offset.recovery.checkpoint.interval.ms`), immediately if compaction waits for it, and
 //! at a clean stop.
 //!
 //! A new file is written beside the old one: some entries at a time, then the header. Then it is
@@ -24,15 +24,16 @@ const INTERVAL_MS: i64 = 60_000;
 const _: () =
     assert!((POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES).is_multiple_of(BLOCK_BYTES_MAX as usize));
 
-/// The key of the new file among the open files: no log has the number 0.
+/// The key of the new file in the table of open files. No log has the number 0.
 const FILE: FileKey = FileKey { log: 0, segment: 0 };
 
 /// The state of the file.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoint {
-    /// Whether a partition has more durable records than the last file says.
+    /// Whether some partition has durable records that the last file does not include yet.
     is_due: bool,
-    /// The earliest time of the next file, except for a clean stop.
+    /// The earliest time at which the writing of the next file may begin. A clean stop does not
+    /// wait for this time.
     next: i64,
     writing: Option<Writing>,
 }
@@ -43,7 +44,7 @@ struct Writing {
     /// The last partition whose entry was written.
     after: Option<PartitionId>,
     writer: RecoveryPointsWriter,
-    /// The offset of the next entry.
+    /// The byte position of the next entry in the file.
     at: u64,
     next: Next,
 }
@@ -68,7 +69,7 @@ impl Checkpoint {
         self.next = self.next.min(now);
     }
 
-    /// The time when the next file is due, in milliseconds since the epoch.
+    /// The monotonic time at which the next file is due, in milliseconds.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         (self.is_due && self.writing.is_none()).then_some(self.next)
     }
@@ -124,7 +125,7 @@ impl Checkpoint {
         table.points_stored(has_space);
     }
 
-    /// Writes the next entries, or the header after the last ones.
+    /// Writes the next entries. After the last entries, writes the header.
     fn write_on(&mut self, table: &mut Table, disk: &mut Disk, out: &mut Effects) {
         let Some(mut writing) = self.writing.take() else { return };
         let entries = match writing.next {
@@ -144,7 +145,7 @@ impl Checkpoint {
     }
 }
 
-/// The next entries and their offset; None if no entry is left.
+/// The next entries and their byte position; None if no entry is left.
 fn next_entries(table: &mut Table, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
     let (mut data, from) = (Vec::new(), writing.after);
     for (id, point) in table.points_after(from).take(POINTS_OF_A_WRITE) {

@@ -21,8 +21,8 @@ use muster_storage::{CompactionConfig, FileDone, Pace, Suspect};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, error, warn};
 
-/// The rate of slices. After a slice that exceeded its size limit, the pause is as long as the
-/// excess takes at this rate.
+/// The rate by which pauses between slices are computed. If a slice was longer than its size limit,
+/// the pause lasts as long as the excess takes at this rate.
 const SLICE_BYTES_PER_SECOND: u64 = COMPACTION_SLICE_BYTES as u64 * 1_000;
 
 /// The compaction of a shard's partitions.
@@ -34,12 +34,12 @@ pub(super) struct Compactor {
     check_at: i64,
     /// The partitions with a damaged segment, which are not compacted before the next start.
     damaged: BTreeSet<PartitionId>,
-    /// The partitions whose last pass lost the file of its new segment, with the earliest time of
-    /// the next pass.
+    /// Partitions whose last pass failed because its directory or its new segment was missing. Each
+    /// has the earliest time of its next pass.
     resting: BTreeMap<PartitionId, i64>,
     /// The durably stable offsets of partitions with transactions.
     stable: BTreeMap<PartitionId, DurablyStable>,
-    /// Whether the last pass found no space, which was logged.
+    /// Whether the last pass failed for lack of space. This was logged.
     is_disk_full: bool,
     /// Whether there may be partitions of compacted topics.
     are_any: bool,
@@ -57,10 +57,10 @@ struct Running {
     began: i64,
 }
 
-/// The trouble that a slice of a compaction met.
+/// A failure that ended a compaction. The caller has to handle it.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The file of the new segment is lost.
+    /// The new segment was lost after the removal of the segments that it replaces.
     Lost(Happened),
     /// A place cannot be read.
     Unreadable(PartitionId, Suspect),
@@ -194,7 +194,8 @@ impl Compactor {
                 self.check_at = now;
             }
             CompactionEnd::Lost { reason } => {
-                // The lost file is one of the compaction: no appended record is known to be lost.
+                // The lost file is a new segment, which the compaction wrote. So no batch of a
+                // waiting request was in it.
                 let happened = table.lost_active(running.id, &reason, disk);
                 self.check_at = backed_off;
                 return Some(Trouble::Lost(happened));
@@ -248,8 +249,8 @@ impl Compactor {
             let config = topic_compaction(table.config(), &partition.config, table.placement());
             let (reached, stable) = self.durably_stable(id, partition);
             let Some(cleanable) = partition.due(reached, wall, &config) else {
-                // The partition would be due if the markers of the last transactions were on stable
-                // storage.
+                // If the markers of the last transactions were on stable storage, the partition
+                // would be due.
                 if unsynced.is_none() && partition.due(stable, wall, &config).is_some() {
                     unsynced = Some(id);
                 }
@@ -297,7 +298,7 @@ fn count(disk: &mut Disk, compacted: &Compacted, took_ms: i64) {
 }
 
 impl Partition {
-    /// The inputs of a pass of compaction, apart from the log.
+    /// Everything that a pass of compaction needs to know besides the log.
     fn compaction_rules(
         &self,
         secret: u64,
@@ -316,7 +317,7 @@ impl Partition {
         }
     }
 
-    /// The segments that may be compacted below an offset, if they are dirty enough.
+    /// The segments that may be compacted below an offset, if they are dirty enough or overdue.
     fn due(&self, stable: i64, wall: i64, config: &CompactionConfig) -> Option<Cleanable> {
         let cleanable = self.log.cleanable(stable, wall, config)?;
         let is_due = cleanable.is_overdue || cleanable.ratio > config.min_dirty_ratio;

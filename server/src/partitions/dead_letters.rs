@@ -1,4 +1,4 @@
-//! Dead letters of share groups, which are appended like a producer's batch with acks=all.
+//! Dead letters of share groups. They are appended as if a producer had sent them with acks=all.
 
 use super::disk::Disk;
 use super::effects::{Effects, LettersEnd};
@@ -12,8 +12,7 @@ use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
 
 impl Rounds {
-    /// Appends one batch of dead letters for a member at an address. The result is reported under
-    /// `number` in [`Effects::letters`].
+    /// Appends one batch of dead letters.
     pub(super) fn append_letters(
         &mut self,
         table: &mut Table,
@@ -36,8 +35,7 @@ impl Rounds {
     }
 }
 
-/// Appends a batch of dead letters to a partition. Returns whether the round waits for the
-/// write.
+/// Appends a batch of dead letters to a partition. Returns whether its write has to be waited for.
 fn append_letters_to(
     table: &mut Table,
     disk: &mut Disk,

@@ -67,12 +67,13 @@ impl Table {
             return Err(ErrorCode::PolicyViolation);
         }
         let partition = self.get(id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        // The file with the new log start might not be written, or might be written where no
-        // startup finds it.
+        // The new log start is kept in a file. The file might not be written, or might be written
+        // where no startup finds it.
         if partition.is_lost || partition.has_lost_writes {
             return Err(ErrorCode::KafkaStorageError);
         }
-        // A topic with neither policy keeps its records until they are deleted by hand.
+        // A topic whose policy is neither compact nor delete keeps records until they are deleted
+        // by request.
         let policy = partition.config.cleanup_policy;
         if policy.compact && !policy.delete {
             return Err(ErrorCode::PolicyViolation);
@@ -118,8 +119,8 @@ impl Table {
             Ok(id) if asked.leader_epoch == 0 => {
                 (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
             }
-            // As in Kafka, an epoch before epoch 0 ends where epoch 0 begins: at the log start. -1
-            // means no epoch, and has no end.
+            // As in Kafka, an epoch before epoch 0 ends where epoch 0 begins: at the log start. The
+            // value -1 means no epoch, for which there is no end.
             Ok(id) if asked.leader_epoch < -1 => {
                 (answer.leader_epoch, answer.end_offset) =
                     (asked.leader_epoch, self.bounds(id).log_start);
@@ -130,8 +131,8 @@ impl Table {
     }
 }
 
-/// The requested offset of each partition. A partition that is named several times is answered
-/// once, with the last offset, as in Kafka.
+/// The requested offset of each partition. As in Kafka, a partition that is named several times is
+/// answered once, by the last of its offsets.
 fn last_asked<'r>(body: &'r DeleteRecordsRequest<'_>) -> Vec<(&'r str, i32, i64)> {
     let topics = body.topics.iter();
     let all = topics.flat_map(|topic| topic.partitions.iter().map(|one| (&*topic.name, one)));

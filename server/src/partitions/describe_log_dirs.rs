@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 type Sizes<'i> = BTreeMap<&'i str, BTreeMap<i32, u64>>;
 
 impl Table {
-    /// The requested partitions that this shard leads, by topic. `internal` is the size of a
-    /// partition of an internal topic, which is in the shard's own log; None if another shard leads
-    /// the partition.
+    /// The sizes of the requested partitions that this shard leads, by topic. Partitions of
+    /// internal topics are in the shard's own log. `internal` returns the size of such a partition,
+    /// or None if another shard leads it.
     pub(super) fn describe_log_dirs<'i>(
         &self,
         image: &'i ClusterImage,

@@ -17,10 +17,11 @@ use hashbrown::HashMap;
 use muster_fairness::{Address, Holders};
 use muster_storage::{FileDone, FileOp, FileToken, OpenFiles, PartitionLog};
 
-/// The number in the tokens of jobs. A token of a log contains the log's number, which is never 0.
+/// A token of a log contains the number of the log, which is never 0. A token of a job has this
+/// number instead.
 const JOBS: u32 = 0;
 
-/// The number of bits for the counter of jobs: the bits below the number of a log.
+/// The number of bits in a token that count the jobs. The bits above them have the log's number.
 const COUNT_BITS: u32 = 24;
 
 #[derive(Debug)]
@@ -34,11 +35,11 @@ pub(super) struct Disk {
     /// The number of unwritten bytes of batches, by the addresses of their producers.
     unwritten: Holders,
     pub unwritten_max: usize,
-    /// The number of producers of all partitions, by the addresses that added them; and its limit.
+    /// The number of producers of all partitions, by the addresses that added them.
     pub producers: Holders,
     pub producers_max: usize,
     spare: Vec<u8>,
-    /// The number of bytes to which further batches of the request may be decompressed.
+    /// How many bytes may still be decompressed for batches of the present request.
     pub decompressed_left: usize,
     pub(super) counters: PartitionCounters,
 }
@@ -72,10 +73,10 @@ impl Disk {
         self.token_tag
     }
 
-    /// Checks whether a client may have this number of further bytes written.
+    /// Checks whether `len` more bytes of a client may be written.
     ///
     /// # Errors
-    /// Too many bytes are not written yet, or too many of this address.
+    /// Too many bytes are unwritten, either of all addresses or of this one.
     pub(super) fn fits_write_budget(&self, address: Address, len: usize) -> Result<(), Refused> {
         let admitted = self.unwritten.admit(address, len, self.unwritten_max);
         let limit = Limit::UnwrittenBytes;
@@ -106,7 +107,8 @@ impl Disk {
         self.jobs.is_empty() && self.unwritten.total() == 0
     }
 
-    /// Reserves bytes of the budget of writes, for a batch that waits for its coordinator.
+    /// Reserves part of the budget of writes for a batch that waits until the coordinator confirms
+    /// it.
     pub(super) fn reserve(&mut self, address: Address, len: usize) {
         self.unwritten.take(address, len);
     }
@@ -131,7 +133,7 @@ impl Disk {
         FileToken(u64::from(self.token_tag) << 56 | u64::from(JOBS) << COUNT_BITS | count)
     }
 
-    /// Registers the last of `ops` as this job.
+    /// Registers the last operation of `ops` as belonging to this job.
     pub(super) fn begin(&mut self, token: FileToken, job: Job, ops: &[FileOp]) {
         let read_bytes = match ops.last() {
             Some(FileOp::Read { len, .. }) => *len as usize,
@@ -140,7 +142,8 @@ impl Disk {
         self.begin_elsewhere(token, job, read_bytes);
     }
 
-    /// Registers a job that reads this number of bytes and that the shard's log performs.
+    /// Registers a job whose operation is performed by the shard's log, and reads `read_bytes`
+    /// bytes.
     pub(super) fn begin_elsewhere(&mut self, token: FileToken, job: Job, read_bytes: usize) {
         self.read_bytes += read_bytes;
         self.jobs.insert(token, (job, read_bytes));

@@ -1,20 +1,20 @@
 //! The durably stable offset of a partition, below which its records may be compacted.
 
-/// The last stable offset that a power loss cannot move back: the markers of transactions below it
-/// are on stable storage.
+/// The durably stable offset: a last stable offset that a power loss cannot move back. The markers
+/// of all transactions before it are on stable storage.
 ///
-/// To find it, a last stable offset is noted together with the end of the log. Once the log is
-/// durable up to this end, no power loss can move the noted offset back.
+/// To find it, the last stable offset is noted together with the end of the log at that time. When
+/// the log is durable up to the noted end, the noted offset is durably stable.
 #[derive(Debug, Default)]
 pub(super) struct DurablyStable {
     reached: i64,
-    /// The noted end of the log, and the last stable offset at that time.
+    /// The end of the log when the last stable offset was noted, and this offset.
     next: Option<(i64, i64)>,
 }
 
 impl DurablyStable {
-    /// The durably stable offset. Everything before `durable` is on stable storage; the log now
-    /// ends at `end`, and is stable up to `stable`.
+    /// Returns the durably stable offset. `durable` is the offset up to which the log is on stable
+    /// storage. `end` is the present end of the log, and `stable` its last stable offset.
     pub(super) fn at(&mut self, durable: i64, end: i64, stable: i64) -> i64 {
         if let Some((_, then)) = self.next.take_if(|(end, _)| *end <= durable) {
             self.reached = self.reached.max(then);

@@ -39,9 +39,9 @@ pub struct Effects {
     pub ops: Vec<FileOp>,
     pub replies: Vec<Reply>,
     pub log_reads: Vec<LogRead>,
-    /// Questions to the coordinators of transactional ids, answered by
-    /// [`Partitions::verdict`](super::Partitions::verdict). The producer's connection is not served
-    /// meanwhile.
+    /// Questions to the coordinators of transactional ids.
+    /// [`Partitions::verdict`](super::Partitions::verdict) is called with the answers. Until then,
+    /// the producer's connection is not served.
     pub questions: Vec<Question>,
     /// Messages to the coordinators, by their partitions of `__transaction_state`.
     pub messages: Vec<(u32, FromSlot)>,
@@ -49,7 +49,7 @@ pub struct Effects {
     pub(crate) record_reads: Vec<(Reader, RecordReadEnd)>,
     /// The results of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
     pub(crate) letters: Vec<(u64, LettersEnd)>,
-    /// Partitions that have further records or are deleted, and for which share partitions wait.
+    /// Partitions that got more records, or were deleted. Share partitions waited for this.
     pub(crate) grown: Vec<PartitionId>,
     /// The result of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
     pub(crate) reports: Option<OpenBySlot>,
@@ -71,7 +71,7 @@ pub(crate) enum LettersEnd {
 /// A read that failed.
 #[derive(Debug)]
 pub struct FailedRead {
-    /// The partition that was read; None if the request of the read is gone.
+    /// The partition that was read. None if the request that needed the read no longer exists.
     pub of: Option<PartitionId>,
     /// The reason, with the file and the place in it.
     pub reason: String,
@@ -117,8 +117,8 @@ pub struct Reply {
 #[derive(Debug)]
 pub enum Outcome {
     Send(Response<'static>),
-    /// An answer whose records are these parts of files, in order. Each part is held until
-    /// [`Partitions::release`](super::Partitions::release).
+    /// An answer with records from these parts of files, in order. The files of the parts stay open
+    /// until [`Partitions::release`](super::Partitions::release).
     SendFiles(Response<'static>, Vec<FileRange>),
     /// An answer after which the connection is not served for this number of milliseconds.
     Throttle(Response<'static>, i64),

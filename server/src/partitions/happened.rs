@@ -2,29 +2,29 @@
 
 use super::partition_id::PartitionId;
 
-/// A request that waits for writes or syncs of partitions, by its number.
+/// The number of a request that waits until something is written or synced in partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiter {
     /// A request of a producer, or a request with markers.
     Produce(u64),
-    /// The work for a coordinator, or dead letters: see `rounds.rs`.
+    /// A round: work for a coordinator, or a batch of dead letters (see `rounds.rs`).
     Round(u64),
 }
 
-/// The number of bytes by which the readable part of a partition grew: of all records, and of
-/// records below the last stable offset.
+/// The number of bytes that became readable in a partition: in total, and before the last stable
+/// offset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Grown {
     pub bytes: u64,
     pub stable_bytes: u64,
 }
 
-/// The result of a change of the table. `done` has the waiters whose batches are written, or synced
-/// if they wait for that.
+/// The result of a change of the table. `done` has the waiters that need not wait any longer: their
+/// batches are written, or also synced if they wait for a sync.
 #[derive(Debug)]
 #[must_use]
 pub(super) enum Happened {
-    /// Nothing that anything waits for.
+    /// No change that a request waits for.
     Nothing,
     /// A write of a partition is done.
     Written {
@@ -36,7 +36,7 @@ pub(super) enum Happened {
     Synced {
         done: Vec<Waiter>,
     },
-    /// The readable part of a partition of an internal topic grew.
+    /// More records of an internal topic's partition can be read.
     Grown {
         id: PartitionId,
         grown: Grown,
@@ -44,21 +44,22 @@ pub(super) enum Happened {
     /// Records at the start of a partition were deleted.
     Trimmed,
     Lost(Lost),
-    /// A partition of a deleted topic was removed. `done` has all of its waiters.
+    /// A partition of a deleted topic was removed. `done` has everything that waited for the
+    /// partition.
     Removed {
         id: PartitionId,
         done: Vec<Waiter>,
     },
 }
 
-/// A write or a sync of a partition found no file.
+/// The loss of a file: a write or a sync of a partition has not found it.
 #[derive(Debug)]
 pub(super) struct Lost {
     pub id: PartitionId,
     /// The base offset of the segment whose file is lost.
     pub segment: i64,
     pub reason: String,
-    /// Whether this is the first lost write of the partition.
+    /// Whether no earlier write of the partition was lost.
     pub is_first: bool,
     /// The waiters that wait in vain.
     pub waiting: Vec<Waiter>,

@@ -19,8 +19,8 @@ pub struct Identity {
     pub token_tag: u8,
     /// The numbers of producers' requests are greater than this.
     pub first_number: u64,
-    /// The key of the hashes of record keys in compaction. It is random, so that clients cannot
-    /// choose record keys whose hashes collide.
+    /// The secret key with which compaction hashes the keys of records. It is random, so that
+    /// clients cannot choose record keys whose hashes collide.
     pub secret: u64,
     /// The free space of the disk. While it is short, batches of producers are refused.
     pub space: DiskSpace,

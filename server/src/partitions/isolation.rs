@@ -6,7 +6,7 @@ const READ_COMMITTED: i8 = 1;
 
 pub(crate) const ISOLATION_LEVELS: RangeInclusive<i8> = 0..=READ_COMMITTED;
 
-/// Whether a client wants records of transactions only once they are committed.
+/// Whether a client reads a transaction's records only after the transaction was committed.
 pub(super) fn reads_committed(isolation_level: i8) -> bool {
     isolation_level == READ_COMMITTED
 }

@@ -5,8 +5,8 @@ use super::reader::{Reader, RecordRead};
 use muster_codec::messages::AbortedTransaction;
 use muster_storage::{BatchSearch, LogEnd, PartitionFile, TimestampSearch};
 
-/// The purpose of an operation, by the part that began the operation. The operation's token finds
-/// it. Writes of a log are not jobs: the log knows their purpose.
+/// The purpose of an operation on a file. The variant says which part began the operation. A job is
+/// found by the token of its operation. Writes of a log are not jobs: the log knows their purpose.
 #[derive(Debug)]
 pub(super) enum Job {
     Read(ReadJob),

@@ -1,9 +1,10 @@
 //! Paths relative to the data directory: `topics/<topic id>-<partition>/` for a partition, and
 //! `recovery-points/shard-<i>` for the recovery points of a shard's partitions.
 //!
-//! A directory is named by the topic's id, so a topic that is created again never sees the files of
-//! its predecessor, even if the server ended before they were removed.
-//! [`PartitionLog`](muster_storage::PartitionLog) alone knows the files in a directory.
+//! A directory has the topic's id in its name. So if a topic is deleted and created again, the new
+//! topic never sees the old files, even if the server ended before it had removed them.
+//! [`PartitionLog`](muster_storage::PartitionLog) names the files in a directory, except those with
+//! bytes that recovery cut off (`load.rs`).
 
 use super::partition_id::PartitionId;
 use muster_codec::Uuid;

@@ -1,6 +1,6 @@
-//! Startup: reads the files of each partition and keeps a copy of bytes that recovery will cut off.
-//! This is the only file here that accesses the file system; [`PartitionRecovery`] interprets the
-//! bytes.
+//! Startup: reads the files of each partition, and saves a copy of the bytes that recovery will cut
+//! off. No other file in this directory accesses the file system. [`PartitionRecovery`] interprets
+//! the bytes.
 
 use super::Effects;
 use super::layout;
@@ -32,7 +32,8 @@ use tracing::{error, warn};
 /// The extension of files with bytes that were cut off. Recovery ignores such files.
 pub const CUT_EXTENSION: &str = "cut";
 
-/// The end of the part of each partition that is known to be on stable storage.
+/// The recovery points: for each partition, the end of the part that is known to be on stable
+/// storage.
 pub type RecoveryPoints = HashMap<PartitionId, RecoveryPoint>;
 
 /// The contents of a partition's directory.
@@ -60,9 +61,9 @@ pub(super) fn make_directory(data: &Path) -> io::Result<()> {
     sync_name(&directory)
 }
 
-/// The recovery points of all shards' files, whatever the number of shards was. If a partition has
-/// several points, the later one is used ([`RecoveryPoint::later`]). A damaged file is logged and
-/// left out: the ends of its partitions are then judged as after a crash.
+/// The recovery points in the files of all shards, including shards that no longer exist. If a
+/// partition has several points, the later one is used ([`RecoveryPoint::later`]). A damaged file
+/// is logged and ignored: then the ends of its partitions are judged as after a crash.
 ///
 /// # Errors
 /// A file or the directory cannot be read.
@@ -90,7 +91,7 @@ pub fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
     Ok(all)
 }
 
-/// Reads the directory of a partition and keeps the bytes that will be cut off.
+/// Reads the directory of a partition, and saves the bytes that recovery will cut off.
 pub(super) fn read(
     data: &Path,
     id: PartitionId,
@@ -107,10 +108,10 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// Reads a partition as the server does at startup, and changes nothing.
+/// Reads a partition as the server does at startup, but changes nothing.
 ///
 /// # Errors
-/// Damage or a failed read, because of which a server would not serve the partition.
+/// A server would not serve the partition, because of damage or a failed read.
 pub fn recovered(
     directory: &Path,
     point: Option<RecoveryPoint>,
@@ -121,13 +122,14 @@ pub fn recovered(
 /// The files of a partition as a repair would leave them.
 #[derive(Debug, Default)]
 pub struct Repair {
-    /// The repaired segments by base offset. A segment of which nothing is left is removed.
+    /// The repaired segments by base offset. The repair removes a segment if none of its bytes
+    /// remain.
     pub segments: BTreeMap<i64, SegmentRepair>,
-    /// The offset at which the log continues in a new segment, if it does.
+    /// The offset at which a new segment continues the log. None if the log needs no new segment.
     pub end: Option<i64>,
 }
 
-/// Like [`recovered`], for the files as a repair would leave them, and with all checksums.
+/// Like [`recovered`], but reads the files as if they were repaired, and checks all checksums.
 ///
 /// # Errors
 /// The errors of [`recovered`].
@@ -180,7 +182,8 @@ pub fn partition_files(directory: &Path) -> Result<PartitionFiles, PartitionErro
     })
 }
 
-/// Gives compacted segments their final names, and removes other files that compaction left.
+/// Gives compacted segments their final names. Removes the segments that they replace, and other
+/// files that compaction left.
 fn finish_swaps(directory: &Path) -> Result<(), PartitionError> {
     let names = names(directory)?;
     let mut left: Vec<String> = names.into_iter().filter(|it| is_left_by_compaction(it)).collect();
@@ -236,8 +239,8 @@ pub(super) fn report_part(directory: &Path, name: &str, part: &DamagedPart) {
     );
 }
 
-/// Keeps bytes that recovery will cut off or remove: the first [`CUT_BYTES_KEPT_MAX`] bytes of a
-/// torn end beside the log, and the segments after it under another name.
+/// Saves the bytes that recovery will cut off or remove. The first [`CUT_BYTES_KEPT_MAX`] bytes of
+/// a torn end are copied to another file. The segments after it get another name.
 fn put_aside(directory: &Path, name: &str, recovered: &RecoveredPartition) -> io::Result<()> {
     if let Some(torn) = recovered.torn() {
         let path = directory.join(segment_file_name(torn.base_offset));
@@ -338,9 +341,9 @@ fn end_of(header: &BatchHeader, marker: &EndTxnMarker) -> End {
     End { producer, outcome, version: 0, coordinator_epoch }
 }
 
-/// Clears the directories of partitions whose topics do not exist. Usually the topic was deleted
-/// shortly before a stop: then the image still records the deletion, and the directory is removed.
-/// The directory of an unknown topic is moved to the trash.
+/// Clears the directories of partitions whose topics do not exist. If the image records that the
+/// topic was deleted, the directory is removed. Otherwise the topic is unknown, and the directory
+/// is moved to the trash.
 pub(super) fn clear(
     gone: BTreeSet<PartitionId>,
     image: &ClusterImage,
@@ -359,7 +362,7 @@ pub(super) fn clear(
     }
 }
 
-/// Removes the files of a deleted topic.
+/// Removes the files of a partition of a deleted topic.
 pub(super) fn removal(id: PartitionId) -> FileOp {
     FileOp::RemoveDir { path: layout::directory(id) }
 }

@@ -1,4 +1,4 @@
-//! Whether this shard answers for a partition, and which shard does otherwise.
+//! Decides whether this shard answers for a partition, and otherwise which shard does.
 
 use super::Call;
 use super::partition_id::PartitionId;
@@ -60,8 +60,9 @@ impl Table {
         self.locate(topic, index).map_err(|missing| missing.error)
     }
 
-    /// Finds a partition by its topic's name, for a coordinator of transactions. Finds withheld
-    /// partitions, too, because not all messages of coordinators are sent again.
+    /// Finds a partition by its topic's name, for a transaction coordinator. Finds even withheld
+    /// partitions (which clients cannot use yet), because not all messages of coordinators are sent
+    /// again.
     pub(super) fn locate_for_coordinator(
         &self,
         topic: &str,
@@ -88,8 +89,8 @@ fn named<'i>(image: &'i ClusterImage, topic: &str, index: i32) -> Result<&'i Top
     topic.ok_or(ErrorCode::UnknownTopicOrPartition)
 }
 
-/// Checks the leader epoch of a request. The same shard leads a partition for as long as it exists,
-/// so its leader epoch is 0 (KIP-320).
+/// Checks the leader epoch of a request. The leader epoch of every partition is 0: a partition has
+/// one replica, so no election changes its leader (KIP-320).
 pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
     match asked {
         -1 | 0 => Ok(()),

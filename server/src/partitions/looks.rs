@@ -1,7 +1,8 @@
-//! Looks at the files of partitions by their names. A process that has a file open does not notice
-//! that the file was removed, replaced or cut short, or that its directory was moved away. Records
-//! written to such a file are lost at the next startup, so a partition whose active segment is lost
-//! takes no further batch. Reads continue: open files still have the records.
+//! Looks: checks whether the files of partitions are still there under their names. A process that
+//! has a file open does not notice that the file was removed, replaced or cut short, or that its
+//! directory was moved away. Records written to such a file are lost at the next startup, so a
+//! partition whose active segment is lost takes no further batch. Reads continue: open files still
+//! have the records.
 
 use super::disk::Disk;
 use super::effects::Effects;
@@ -17,16 +18,17 @@ const PAUSE_MS: i64 = 1_000;
 /// The maximum number of files that are looked at between two pauses.
 const LOOKS_MAX: usize = 32;
 
-/// The maximum number of partitions that are visited to find a file: some have none.
+/// The maximum number of partitions that one search for the next file visits. It may have to visit
+/// several, because some partitions have no file.
 const VISITS_MAX: usize = 256;
 
 /// The looks at files while partitions are served.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     next_at: i64,
-    /// The number of looks that have not ended: the disk may hang.
+    /// The number of looks under way. A look may take long, because the disk may hang.
     under_way: usize,
-    /// The last file that was looked at in the present round over all files.
+    /// The last file that this round has looked at. A round looks once at each file.
     after: Option<(PartitionId, i64)>,
     /// The files that are lost, by the base offsets of their segments.
     lost: BTreeMap<(PartitionId, i64), LostFile>,
@@ -36,8 +38,8 @@ pub(super) struct Looks {
 pub(super) struct LostFile {
     /// A description of the file and of the problem.
     pub what: String,
-    /// Whether a write or a sync did not find the file. If so, the file lacks this write even when
-    /// it is back.
+    /// Whether a write or a sync did not find the file. Then the file lacks what was written, even
+    /// if it comes back.
     pub lacks_writes: bool,
 }
 
@@ -77,7 +79,7 @@ impl Looks {
         true
     }
 
-    /// Forgets lost files of segments that retention or DeleteRecords has dropped meanwhile.
+    /// Forgets lost files whose segments no longer belong to the log (retention or DeleteRecords).
     fn forget_dropped(&mut self, table: &Table) {
         self.lost.retain(|(id, segment), file| {
             let log = table.get(*id).map(|partition| &partition.log);
@@ -199,8 +201,8 @@ impl Looks {
         self.under_way += 1;
     }
 
-    /// The next file of the round. None at the end of the round, and after visits to many
-    /// partitions.
+    /// The next file of the round. None at the end of the round, or if many partitions were
+    /// searched in vain.
     fn next_file(&mut self, table: &Table, disk: &Disk) -> Option<(PartitionId, PartitionFile)> {
         let after = self.after.take();
         let rest = table.from(after.map(|(id, _)| id));

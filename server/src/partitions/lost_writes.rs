@@ -1,14 +1,14 @@
-//! Writes and syncs that found no file: the file's name, and with it the content, was lost while
-//! the file was closed. Records that were appended there are not acknowledged, and nothing more is
-//! written to the partition before the next start, which decides what is left. Reads of the other
-//! segments continue.
+//! Writes and syncs that do not find their file. While the file was closed, its name was lost, and
+//! with it the content. Records that were appended to such a file are not acknowledged. Nothing
+//! more is written to the partition before the next start, which decides what is left. Reads of the
+//! other segments continue.
 
 use super::batch::Refusal;
 use super::partition_id::PartitionId;
 use super::produce_answers::{failed, place_of};
 use muster_codec::{ErrorCode, Response};
 
-/// Puts the error of a partition whose batches are lost in the answer to a produce, or to a request
+/// Puts the error for a partition with lost batches into an answer: to a produce, or to a request
 /// with markers.
 pub(super) fn put_error(
     response: &mut Response<'static>,

@@ -1,4 +1,4 @@
-//! The ends of transactions: WriteTxnMarkers, sent by an administrator, appends a marker to each
+//! WriteTxnMarkers, with which an administrator ends transactions. It appends a marker to each
 //! partition that it names. Like a produce, it is answered when all markers are written.
 
 use super::disk::Disk;
@@ -18,12 +18,12 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_transactions::message::Producer;
 use muster_transactions::partition::End;
 
-/// Transactions with offsets of groups, by the partitions of `__consumer_offsets` that this shard
-/// leads.
+/// Transactions with offsets of groups. They are in partitions of `__consumer_offsets` that this
+/// shard leads.
 pub trait OffsetTransactions {
-    /// Ends a transaction. When the marker is durable, the implementation must have
-    /// [`Partitions::offsets_marked`](super::Partitions::offsets_marked) called with the number of
-    /// the request.
+    /// Ends a transaction. The implementation must see to it that
+    /// [`Partitions::offsets_marked`](super::Partitions::offsets_marked) is called with the
+    /// request's `number` when the marker is durable.
     ///
     /// # Errors
     /// The producer or the coordinator is fenced.
@@ -38,7 +38,7 @@ struct AppendingMarkers<'r> {
     call: Call<'r>,
     offsets: &'r mut dyn OffsetTransactions,
     number: u64,
-    /// The number of partitions that must be written before the answer.
+    /// The number of partitions whose writes the answer waits for.
     writes: usize,
     /// The number of further markers that the request may write.
     left: usize,

@@ -1,25 +1,28 @@
 //! The partitions of user topics that a shard leads: produce, fetch, transactions, offsets,
 //! retention, compaction.
 //!
-//! [`Partitions`] is sans-I/O, like the coordinator. Its inputs are requests, completions, the time
-//! and images of the cluster; its outputs are [`Effects`]: file operations and replies. The caller
-//! performs the operations of an `Effects` in order and returns each
-//! [`FileDone`](muster_storage::FileDone).
+//! A produce runs through `produce` (the request), `table/changes`, `partition`, and `batch` (the
+//! checks) and `producers` (sequence numbers) there; `produces` has the produces that wait.
+//!
+//! [`Partitions`] performs no I/O (it is sans-I/O), like the coordinator. Its inputs are requests,
+//! completions of operations, the time, and images of the cluster. Its outputs are [`Effects`]:
+//! file operations and replies. The caller performs the operations of an `Effects` in order and
+//! returns each [`FileDone`](muster_storage::FileDone).
 //!
 //! A record is visible (to a fetch, in an answer, in an offset) when its write is done: the high
 //! watermark of a partition is the end of its last completed write.
 //!
-//! A fetch answer does not contain its records. It refers to parts of files, which belong between
-//! its own bytes (`net/stream.rs`). Records of internal topics have another form in the log than in
-//! answers, so they are converted and copied, 256 KiB to an answer. Partitions that do not exist
-//! come at the end of an answer. Reads of committed records end at the first transaction whose
-//! outcome is not known. In partitions of internal topics, whose records the groups read
-//! (`groups/reads.rs`), they end at the last stable offset.
+//! A fetch answer does not contain its records. It refers to parts of files, and says where in its
+//! bytes each part belongs (`net/stream.rs`). Records of internal topics have another form in the
+//! log than in answers, so they are converted and copied, 256 KiB to an answer. Partitions that do
+//! not exist come at the end of an answer. Reads of committed records end at the first transaction
+//! whose outcome is not known. In partitions of internal topics, which `groups/reads.rs` reads from
+//! the shard's log, such reads end at the last stable offset.
 //!
 //! If a batch cannot be read at startup, its readers get an error, and everything else is served.
-//! If the next batch cannot be found, the partition is offline (`offline.rs`). Shards report their
-//! offline partitions to one another, because Metadata shows them without a leader. A load rebuilds
-//! the transactions of a partition from its batches.
+//! If it is also unknown where the next batch begins, the partition is offline (`offline.rs`).
+//! Shards notify one another which of their partitions are offline, because Metadata shows these
+//! without a leader. When a partition is loaded, its transactions are rebuilt from its batches.
 //!
 //! `compaction.rs` passes three things to a pass: which records are stable, which transactions were
 //! aborted, and which batches are the last ones of their producers. A segment is opened as a file

@@ -1,6 +1,6 @@
-//! Offline partitions. Startup found damage in them that no crash explains, and it is not known
-//! where the next batch after the damage begins. Requests for them get KAFKA_STORAGE_ERROR, like
-//! requests for a broker's failed log directory. All other partitions are served.
+//! Offline partitions. At startup they had damage that no crash explains, and the place where the
+//! next batch begins was not found. Requests for them get KAFKA_STORAGE_ERROR, as if a broker's log
+//! directory had failed. All other partitions are served.
 
 use super::layout;
 use super::partition_id::PartitionId;
@@ -11,8 +11,8 @@ use std::ops::{Bound, RangeInclusive};
 use std::path::Path;
 use tracing::error;
 
-/// The partitions that are not served, with their recovery points, which stay in the file of
-/// recovery points.
+/// The partitions that are not served. Their recovery points are kept here, so that new files of
+/// recovery points contain them, too.
 #[derive(Debug, Default)]
 pub(super) struct Offline {
     points: BTreeMap<PartitionId, Option<RecoveryPoint>>,

@@ -31,7 +31,7 @@ pub(super) struct Partition {
     pub producers: Producers,
     unwritten: VecDeque<Unwritten>,
     awaiting: VecDeque<Awaiting>,
-    /// The ends that have to be synced, with the waiter of each.
+    /// The waiters that wait for a sync, each with the end offset that has to be synced.
     awaiting_sync: VecDeque<(i64, Waiter)>,
     /// The number of the last produce that named this partition.
     last_produce: u64,
@@ -40,7 +40,8 @@ pub(super) struct Partition {
     synced: i64,
     /// Whether records may have been written since the last sync.
     may_be_unsynced: bool,
-    /// The recovery point in the file that is being written.
+    /// The recovery point as it was written to the new file of recovery points, until that file is
+    /// complete.
     pub point_written: Option<RecoveryPoint>,
     /// Whether the file of the active segment is lost.
     pub is_lost: bool,
@@ -79,7 +80,7 @@ pub(crate) struct Bounds {
 pub(super) struct NewBatch<'b> {
     pub origin: Origin,
     pub bytes: &'b [u8],
-    /// The stamp of the verdict that admitted the batch, if there was a question.
+    /// The stamp of the coordinator's verdict that admitted the batch. None if it was not asked.
     pub admitted: Option<Stamp>,
 }
 
@@ -144,12 +145,14 @@ impl Partition {
         self.log.set_config(log_config(config));
     }
 
-    /// Notes that a produce names the partition. Returns whether this is the first time.
+    /// Notes that a produce names the partition. Returns whether it names the partition for the
+    /// first time.
     pub(super) fn first_in_request(&mut self, produce: u64) -> bool {
         std::mem::replace(&mut self.last_produce, produce) != produce
     }
 
-    /// Whether a transactional batch is appended, refused, or waits for its coordinator's verdict.
+    /// Decides whether a transactional batch is appended, is refused, or waits for the verdict of
+    /// its coordinator.
     pub(super) fn may_append(&self, producer: Producer) -> Append {
         if self.producers.has_newer(producer) {
             return Append::Refuse(ErrorCode::InvalidProducerEpoch);
@@ -157,8 +160,10 @@ impl Partition {
         self.producers.transactions.may_append(producer)
     }
 
-    /// Checks a batch, appends it and writes it, unless it is a duplicate. A batch of a transaction
-    /// was admitted before: by the verdict with the stamp `admitted`, if there was a question.
+    /// Checks a batch, then appends and writes it, unless it is a duplicate. The batch comes from a
+    /// produce, from a produce that waited for a verdict, or is a dead letter. A batch of a
+    /// transaction must have been admitted before. If the coordinator was asked, `admitted` is the
+    /// stamp of its verdict.
     pub(super) fn append(
         &mut self,
         &NewBatch { origin, bytes, admitted }: &NewBatch<'_>,
@@ -199,7 +204,7 @@ impl Partition {
         Ok(Appended { base_offset, last_offset, log_append_time, sync })
     }
 
-    /// Appends a marker that `may_mark` of the transactions has allowed.
+    /// Appends a marker. The caller has called `may_mark` of the transactions, which allowed it.
     pub(super) fn mark(
         &mut self,
         wall: Wall,
@@ -259,7 +264,8 @@ impl Partition {
         Ok(written)
     }
 
-    /// The answer for a duplicate, with the timestamp that was stored, as in Kafka.
+    /// The answer to a duplicate batch. As in Kafka, it has the timestamp that was stored with the
+    /// batch.
     fn again(&self, stored: &Stored) -> Appended {
         let Stored { base_offset, last_offset, timestamp } = *stored;
         let waits = |awaiting: &&Awaiting| awaiting.end_offset == last_offset + 1;
@@ -267,7 +273,7 @@ impl Partition {
         Appended { base_offset, last_offset, log_append_time: timestamp, sync }
     }
 
-    /// Requests a sync, and returns true, if at least `flush.messages` records are not synced.
+    /// Requests a sync if at least `flush.messages` records are not synced. Returns whether it did.
     fn flush(&mut self, records: i64, disk: &mut Disk, out: &mut Effects) -> bool {
         self.unsynced += records;
         let due = self.unsynced >= self.config.flush_messages;
@@ -277,7 +283,8 @@ impl Partition {
         due
     }
 
-    /// Adds a waiter for a batch. Returns false if the batch is written already.
+    /// Makes a waiter wait until a batch is written, and synced if the batch needs it. Returns
+    /// false if there is nothing to wait for.
     pub(super) fn await_write(&mut self, appended: &Appended, waiter: Waiter) -> bool {
         let end_offset = appended.last_offset + 1;
         let awaiting = Awaiting { end_offset, sync: appended.sync, waiter };
@@ -317,7 +324,7 @@ impl Partition {
         awaiting.end_offset <= self.log.high_watermark() && synced
     }
 
-    /// Handles the end of a write. Returns the growth of the readable part.
+    /// Handles the end of a write. Returns how many bytes became readable.
     pub(super) fn written(&mut self, done: &FileDone, disk: &mut Disk) -> Grown {
         let unstable_before = self.unstable_bytes();
         self.log.done(done);
@@ -344,13 +351,14 @@ impl Partition {
         self.stable().end.map_or(0, |place| self.log.readable_bytes_from(place))
     }
 
-    /// The end of the records that reads of committed records return.
+    /// The point at which reads of committed records end.
     pub(super) fn stable(&self) -> Stable {
         let (high_watermark, log_start) = (self.log.high_watermark(), self.log.log_start_offset());
         self.producers.transactions.stable(high_watermark, log_start)
     }
 
-    /// Notes a completed sync. After a lost write the recovery point stays: records may be missing.
+    /// Notes a completed sync. If a write was lost, records may be missing, so the recovery point
+    /// stays.
     pub(super) fn synced(&mut self, end: LogEnd) {
         if self.has_lost_writes {
             self.synced = self.synced.max(end.offset.min(self.log.high_watermark()));
@@ -360,7 +368,7 @@ impl Partition {
         self.log.synced(end);
     }
 
-    /// Takes the waiters whose batches are written, or synced if they wait for that.
+    /// Takes the waiters whose batches are written, or also synced if they wait for a sync.
     pub(super) fn take_done(&mut self) -> Vec<Waiter> {
         let done = self.awaiting.iter().take_while(|awaiting| self.is_done(awaiting)).count();
         let mut done: Vec<_> = self.awaiting.drain(..done).map(|it| it.waiter).collect();
@@ -390,7 +398,7 @@ impl Partition {
         Some(if is_stable { bytes.saturating_sub(self.unstable_bytes()).max(1) } else { 0 })
     }
 
-    /// The offset, or the end of the damaged part that contains it.
+    /// Returns `offset`, or the end of a damaged part if `offset` is within one.
     pub(super) fn behind_damage(&self, offset: i64) -> i64 {
         self.log.damage_at(offset).unwrap_or(offset)
     }
@@ -439,8 +447,8 @@ impl Partition {
         disk.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
-    /// Handles a write or a sync that found no file. Returns the waiters that wait in vain: for
-    /// syncs, and for records from the offset `from` on.
+    /// Handles a write or a sync that has not found its file. Returns the waiters that would wait
+    /// in vain: those that wait for syncs, or for records from the offset `from` on.
     pub(super) fn lost_write(&mut self, from: i64, disk: &mut Disk) -> Vec<Waiter> {
         self.has_lost_writes = true;
         let kept = self.unwritten.partition_point(|it| it.end_offset <= from);
@@ -473,8 +481,9 @@ fn refusal(error: AppendError) -> Refusal {
     })
 }
 
-/// Retention by time and size needs `cleanup.policy=delete`. Segments of compacted topics end after
-/// `max.compaction.lag.ms`, so that their records can be compacted (`LogConfig.maxSegmentMs`).
+/// Converts the config of a topic. Retention by time and size needs `cleanup.policy=delete`. A
+/// segment of a compacted topic ends after `max.compaction.lag.ms` at the latest, because only
+/// ended segments are compacted (`LogConfig.maxSegmentMs`).
 fn log_config(config: &TopicConfig) -> muster_storage::TopicConfig {
     let max_lag_ms = config.max_compaction_lag_ms;
     let lag_ms = if config.cleanup_policy.compact { max_lag_ms } else { i64::MAX };

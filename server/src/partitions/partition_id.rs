@@ -4,7 +4,7 @@ use crate::topics::InternalTopic;
 use muster_codec::Uuid;
 use muster_storage::LogPartition;
 
-/// A partition, with the id of its topic: a topic that is created again has other partitions.
+/// A partition. It has the id of its topic, so a topic that is created again has other partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId {
     pub topic: Uuid,
@@ -12,7 +12,7 @@ pub struct PartitionId {
 }
 
 impl PartitionId {
-    /// The name of the partition of a topic with this name, such as `orders-3`.
+    /// The name of the partition, such as `orders-3`, for a topic with this name.
     pub fn named(self, topic: &str) -> String {
         format!("{topic}-{}", self.index)
     }

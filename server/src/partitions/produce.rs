@@ -33,21 +33,21 @@ struct ProduceUnderWay<'r> {
     /// The batches about which the coordinator has to be asked.
     asked: Vec<AskedBatch>,
     node_endpoints: Vec<NodeEndpoint<'static>>,
-    /// The number of partitions that must be written before the answer.
+    /// The number of partitions whose writes the answer waits for.
     writes: usize,
     error: Option<ErrorCode>,
     invalid: Invalid,
 }
 
-/// The answers for partitions whose records are not one batch; the last answer of each partition.
-/// If a partition is named twice, Kafka gives this answer, whether the other entry was appended or
-/// not.
+/// The answers for partitions with an invalid entry (one whose records are not a single batch). If
+/// a partition is named twice, Kafka answers for its last invalid entry, even if the other entry
+/// was appended.
 type Invalid = HashMap<(Str<'static>, Uuid, i32), PartitionProduceResponse<'static>>;
 
 impl Produces {
-    /// Produce v3 to v13. Answered when the writes are done. With acks 0 the reply is
-    /// [`Outcome::Nothing`](super::Outcome::Nothing) (or `Close`), so that the caller counts the
-    /// request as done.
+    /// Produce v3 to v13. Answered when the writes are done. With acks 0 there is no answer, but
+    /// the reply is [`Outcome::Nothing`](super::Outcome::Nothing) (or `Close`). With it the caller
+    /// counts the request as done.
     pub(super) fn produce(
         &mut self,
         table: &mut Table,
@@ -92,8 +92,8 @@ impl Produces {
 }
 
 impl ProduceUnderWay<'_> {
-    /// Handles the topics in reverse order, because Kafka uses the last entry of a partition that
-    /// is named twice.
+    /// Handles the topics in reverse order. If a partition is named twice, Kafka uses the last
+    /// entry.
     fn produce_topics(
         &mut self,
         table: &mut Table,
@@ -164,7 +164,8 @@ impl ProduceUnderWay<'_> {
             return refuse(ErrorCode::InvalidTopicException);
         }
         Ok(match table.locate(topic, index) {
-            // The rest of the disk is reserved for groups, and for deletions, which free space.
+            // The remaining space of the disk is reserved for groups, and for deletions, which free
+            // space.
             Ok(_) if table.identity().space.is_short() => {
                 disk.counters.refused_batches += 1;
                 return refuse(ErrorCode::KafkaStorageError);
@@ -223,8 +224,8 @@ impl ProduceUnderWay<'_> {
         Some(answer)
     }
 
-    /// The answer for a partition that this shard does not serve. It names the leader, so that the
-    /// client need not ask for it (KIP-951).
+    /// The answer for a partition that this shard does not serve. It names the leader, which saves
+    /// the client a request for it (KIP-951).
     fn not_here(
         &mut self,
         table: &Table,
@@ -241,7 +242,7 @@ impl ProduceUnderWay<'_> {
     }
 }
 
-/// The answer for a partition, and whether it waits for a write. Without a waiter it does not wait.
+/// The answer for a partition. Without a waiter it does not wait for the write.
 pub(super) fn answer(
     table: &mut Table,
     id: PartitionId,
@@ -266,8 +267,9 @@ pub(super) fn answer(
     }
 }
 
-/// Checks the codecs of all batches. In versions before zstd, Kafka fails the whole request,
-/// without an append, if a batch has an unknown codec (`ProduceRequest.validateRecords`).
+/// Checks the codecs of batches, for versions of Produce before zstd. If a batch for an existing
+/// partition has an unknown codec, Kafka appends nothing and the whole request fails
+/// (`ProduceRequest.validateRecords`).
 fn check_codecs(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Refusal> {
     let is_unknown = |topic: &TopicProduceData<'_>| {
         let partitions = call.image.topic(&topic.name).map_or(0, |topic| topic.partitions);
@@ -323,8 +325,8 @@ fn topic_answer(
     TopicProduceResponse { name, topic_id: data.topic_id, partition_responses }
 }
 
-/// Names each topic and each partition once, and leaves out topics without partitions: Kafka builds
-/// the answer from a map by partition.
+/// Merges topics and partitions that occur several times, and leaves out topics without partitions.
+/// Kafka does so because it builds the answer from a map by partition.
 fn named_once(
     responses: Vec<TopicProduceResponse<'static>>,
     invalid: &Invalid,
@@ -351,7 +353,7 @@ fn named_once(
     once
 }
 
-/// Whether the answer has a single partition, as usual; then nothing is named twice.
+/// Whether the answer has a single partition, as it usually has. Then nothing can occur twice.
 fn is_of_one_partition(responses: &[TopicProduceResponse<'_>]) -> bool {
     matches!(responses, [topic] if topic.partition_responses.len() == 1)
 }

@@ -4,8 +4,8 @@ use super::batch::Refusal;
 use muster_codec::messages::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
 use muster_codec::{ErrorCode, Uuid};
 
-/// Whether the answer to a refused batch has the log start offset. Kafka includes it with errors
-/// that its log raises, except for these (`ReplicaManager.appendToLocalLog`).
+/// Whether the answer to a refused batch has the log start offset. In Kafka, errors that the log
+/// raises have it, except those below (`ReplicaManager.appendToLocalLog`).
 pub(super) fn knows_log_start(refusal: &Refusal) -> bool {
     !refusal.before_log
         && !matches!(

@@ -1,9 +1,10 @@
 //! The state of a partition's producers (KIP-98): epochs, last sequences, and transactions.
 //!
 //! The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. The state
-//! changes when a batch is accepted, not when its write is done, so that pipelined batches are
-//! checked against it. This is safe: after a failed write the process ends, and after a write that
-//! found no file the partition takes no further batch before the next start.
+//! changes as soon as a batch is accepted, before it is written, because the producer's next batch
+//! may be checked before the write is done. This is safe. If a write fails, the process ends. If
+//! the file of a write no longer exists, the partition takes no further batch before the next
+//! start.
 
 use super::asked::Asked;
 use super::limits::{PRODUCER_ACTIVE_MS, PRODUCERS_LOADED_MAX};
@@ -19,18 +20,18 @@ use muster_transactions::message::{Producer as Writer, QuestionKind, Stamp};
 use muster_transactions::partition::End;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The number of a producer's last batches that are kept to recognise duplicates: as many as a
-/// client may have requests in flight (`max.in.flight.requests.per.connection` of idempotent
-/// producers).
+/// The number of last batches that are kept for each producer, to recognise duplicates. It is the
+/// number of requests that an idempotent producer may have in flight
+/// (`max.in.flight.requests.per.connection`).
 const BATCHES_KEPT: usize = 5;
 
 /// The maximum number of producers that are forgotten at once to make room for others.
 const ROOM: usize = 1_024;
 
-/// The time until the next search for room, if there was none.
+/// The time until the next search for room, after a search that found none.
 const LOOK_AGAIN_MS: i64 = 1_000;
 
-/// The epoch of a producer without one.
+/// Stands for the missing epoch of a producer.
 const NO_EPOCH: i16 = -1;
 
 /// The producer's part of a batch header.
@@ -73,10 +74,11 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Producers {
     by_id: HashMap<i64, Producer>,
-    /// During a load: the number of producers at which idle producers are removed again. It exceeds
-    /// the limit if too many producers have open transactions, because these are not removed.
+    /// Used while the log is loaded: when there are this many producers, idle ones are removed. It
+    /// is greater than the limit if too many producers have open transactions, because these are
+    /// not removed.
     many: usize,
-    /// The time of the last search for room for a new producer that found none.
+    /// The time of the last search that found no room for a new producer.
     full_at: Option<Wall>,
     asked: Asked,
     pub transactions: Transactions,
@@ -122,7 +124,8 @@ impl Producers {
             return Verdict::Duplicate(duplicate);
         }
         // Kafka accepts any first sequence of an unknown producer, because its earlier records may
-        // have been deleted; but not if the batch adds its partition to a transaction.
+        // have been deleted. But the sequence must be 0 if the batch adds its partition to a
+        // transaction.
         let is_next = match known {
             Some(producer) if batch.epoch < producer.epoch => {
                 return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
@@ -154,14 +157,14 @@ impl Producers {
         self.transactions.ask(batch.producer(), number);
     }
 
-    /// Whether the log has a batch of a newer epoch of this producer, in a transaction or not.
+    /// Whether the log has a batch of this producer with a newer epoch, transactional or not.
     pub(super) fn has_newer(&self, producer: Writer) -> bool {
         self.by_id.get(&producer.id).is_some_and(|known| producer.epoch < known.epoch)
     }
 
     /// Notes a batch that was appended at `place`, or found there at recovery. `since` is the stamp
-    /// of the verdict that admitted the batch's transaction; None at recovery, which does not know
-    /// it.
+    /// of the verdict that admitted the batch's transaction. Recovery does not know it, and passes
+    /// None.
     pub(super) fn appended(
         &mut self,
         origin: Origin,
@@ -247,9 +250,9 @@ impl Producers {
         self.by_id.contains_key(&id)
     }
 
-    /// Removes some inactive producers, so that a client may add a producer. Producers of the
-    /// client's address are removed first, then those that sent one batch only, then those that
-    /// were idle longest. Returns whether there were any inactive producers.
+    /// Removes some inactive producers so that a client can add a producer. The order of removal
+    /// is: first those of the client's own address, then those that sent a single batch, then those
+    /// that were idle longest. Returns whether any producer was inactive.
     pub(super) fn make_room(&mut self, origin: Origin, holders: &mut Holders) -> bool {
         let Origin { wall, address } = origin;
         if self.full_at.is_some_and(|at| (0..LOOK_AGAIN_MS).contains(&wall.since(at.0))) {
@@ -279,9 +282,10 @@ impl Producers {
         self.by_id.values().for_each(|producer| holders.release(producer.address, 1));
     }
 
-    /// Makes room for a producer found in the log at startup. Kafka limits producers by time alone.
-    /// Here, when there are too many, the eighth that was idle longest is removed, at a constant
-    /// cost per producer. A removed producer is unknown when it returns. Producers with open
+    /// Makes room for a producer that was found in the log at startup. In Kafka only time limits
+    /// the number of producers. Here, if there are too many, an eighth of the maximum number is
+    /// removed: those that were idle longest. Removing an eighth at once makes the cost per
+    /// producer constant. A removed producer is unknown when it returns. Producers with open
     /// transactions stay: coordinators limit their number.
     pub(super) fn make_room_at_load(&mut self) {
         const STEP: usize = PRODUCERS_LOADED_MAX / 8;
@@ -321,8 +325,8 @@ impl Producer {
         self.batches.iter().find(same).map(|kept| kept.stored)
     }
 
-    /// Whether a batch has the next sequence. A new epoch starts at 0; otherwise the sequence
-    /// continues, from `i32::MAX` to 0.
+    /// Whether a batch has the next sequence. A new epoch starts at 0. Within an epoch the sequence
+    /// counts up, and 0 follows `i32::MAX`.
     fn expects(&self, batch: &Sequenced) -> bool {
         match self.batches.back() {
             Some(last) if batch.epoch == self.epoch => {
@@ -372,7 +376,8 @@ impl Sequenced {
     }
 }
 
-/// The producers that rank first: at most `count`, in no order.
+/// Returns the ids of the `count` producers with the lowest rank, or of all if there are fewer, in
+/// any order.
 pub(super) fn first<R: Ord>(mut all: Vec<(R, i64)>, count: usize) -> impl Iterator<Item = i64> {
     let count = count.min(all.len());
     if count < all.len() {

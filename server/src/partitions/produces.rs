@@ -29,7 +29,8 @@ pub(super) struct Produces {
 pub(super) struct PendingProduce {
     pub(super) request: RequestId,
     pub(super) response: Response<'static>,
-    /// The number of partitions that must be written, or that wait for their coordinator.
+    /// The number of partitions whose batch is not written yet, or waits for the coordinator's
+    /// verdict.
     pub(super) writes: usize,
     pub(super) acks: i16,
     pub(super) error: Option<ErrorCode>,
@@ -48,8 +49,8 @@ pub(super) struct AskedBatch {
     pub address: Address,
 }
 
-/// An open question, which has the number of its produce. Each connection has at most one question,
-/// which limits their number. The budget of writes limits their batches.
+/// An open question. It has the number of its produce. The number of questions is limited, because
+/// each connection has at most one. The budget of writes limits the size of their batches.
 #[derive(Debug)]
 pub(super) struct OpenQuestion {
     pub producer: Producer,
@@ -74,7 +75,7 @@ impl OpenQuestion {
 }
 
 impl Produces {
-    /// The numbers of produces are greater than `first`.
+    /// Creates an empty list of produces, which will get numbers greater than `first`.
     pub(super) fn new(first: u64) -> Self {
         Self { last: first, pending: HashMap::new(), questions: BTreeMap::new() }
     }
@@ -180,8 +181,7 @@ impl PendingProduce {
         put_error(&mut self.response, id, topic, error);
     }
 
-    /// Puts the answer for a partition in its place, unless another entry of the partition was
-    /// invalid.
+    /// Puts the answer for a partition in its place, if there is no error in this place.
     fn fill(&mut self, asked: &AskedBatch, answer: PartitionProduceResponse<'static>) {
         let AskedBatch { id, topic: name, .. } = asked;
         let error = ErrorCode::from_code(answer.error_code).filter(|it| *it != ErrorCode::None);

@@ -1,5 +1,6 @@
-//! The first batch of a transaction in a partition: the coordinator is asked before the append,
-//! with one question for all such batches of a request (`AddPartitionsToTxnManager`).
+//! Questions to coordinators. Before the first batch of a transaction in a partition is appended,
+//! its coordinator is asked. One question serves all such batches of a request
+//! (`AddPartitionsToTxnManager`).
 
 use super::batch::Refusal;
 use super::disk::Disk;
@@ -46,7 +47,8 @@ impl Produces {
         self.add_question(produce, OpenQuestion { producer, version: call.version, batches });
     }
 
-    /// Handles the verdict on a question: its batches are appended or refused.
+    /// Handles the verdict on a question: appends or refuses the batches that the question was
+    /// about.
     pub(super) fn verdict(
         &mut self,
         table: &mut Table,
@@ -73,7 +75,7 @@ impl Produces {
     }
 }
 
-/// Checks the verdict on a batch.
+/// Checks what the verdict says about a batch.
 ///
 /// # Errors
 /// The error of the verdict, or the reason why the verdict no longer counts.

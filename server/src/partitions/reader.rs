@@ -1,5 +1,5 @@
-//! The readers of records into memory: a share partition needs the bounds of all batches before it
-//! knows which of them it sends, and the admin side shows the content of records.
+//! Reads of records into memory, for two readers. A share partition needs the bounds of all batches
+//! before it knows which of them it sends. The admin side shows the content of records.
 
 use super::partition_id::PartitionId;
 use muster_codec::messages::AbortedTransaction;
@@ -7,9 +7,9 @@ use muster_codec::messages::AbortedTransaction;
 /// The recipient of a read's result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reader {
-    /// Share partitions, with their number for the read.
+    /// The share partitions, which gave the read this number.
     Share(u64),
-    /// The admin side, with the shard's number for the question.
+    /// The admin side. The shard has given this number to the admin side's question.
     Operator(u64),
 }
 

@@ -1,6 +1,7 @@
-//! The work of coordinators in partitions: syncs before a decision and before reports, markers
-//! after a decision, and the end of transactions that a crash left open. Work that needs the disk
-//! is a *round*. A round ends with a message when all of its partitions are done.
+//! The work of coordinators in partitions. Before a decision and before reports, records are
+//! synced. After a decision, markers are written. Transactions that a crash left open are ended.
+//! Work that needs the disk is a *round*. A round ends with a message when all of its partitions
+//! are done. Dead letters are appended in rounds, too (`dead_letters.rs`).
 
 use super::disk::Disk;
 use super::effects::{Effects, LettersEnd, OpenBySlot};
@@ -16,7 +17,8 @@ use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported,
 use muster_transactions::partition::End;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of syncs under way. Each may take a descriptor in addition to the open files.
+/// The maximum number of syncs under way. Each may take a file descriptor that is not counted among
+/// those of the open files.
 pub(super) const SYNCS_AT_ONCE: usize = 64;
 
 /// The work under way for coordinators.
@@ -41,15 +43,16 @@ struct Round {
 enum Kind {
     /// Ends with a message to a coordinator.
     Message { coordinator: u32, message: FromSlot },
-    /// Ends with the transactions that were open when the round began, or are open when it ends.
+    /// Ends with a report of transactions: those open at the start of the round, and those open at
+    /// its end.
     Report(OpenBySlot),
-    /// Ends with the number of this batch of dead letters.
+    /// Ends with the result for the batch of dead letters that has this number.
     Letters(u64),
 }
 
 impl Rounds {
-    /// Syncs the records of a transaction in these partitions. If the marker of an earlier commit
-    /// may be missing, there is no answer, and the coordinator sends the message again.
+    /// Syncs a transaction's records in the partitions of `sync`. Does not answer if the marker of
+    /// an earlier commit may be missing. Then the coordinator sends the message again.
     pub(super) fn sync_transaction(
         &mut self,
         table: &mut Table,
@@ -71,9 +74,9 @@ impl Rounds {
         self.sync_round(table, ids, Kind::Message { coordinator, message }, out);
     }
 
-    /// Ends a transaction in these partitions. Offline partitions report the transaction once they
-    /// are served again. Partitions whose marker cannot be written now are missing in the answer,
-    /// and the coordinator sends the marker again.
+    /// Ends a transaction in the partitions of `marker`. The answer lacks partitions whose marker
+    /// cannot be written now: for these the coordinator sends the marker again. Offline partitions
+    /// report the transaction when they are served again.
     pub(super) fn mark_transaction(
         &mut self,
         table: &mut Table,
@@ -91,7 +94,7 @@ impl Rounds {
         for id in ids {
             match mark_written(table, disk, id, &new, number, out) {
                 Ok(waits) => left += usize::from(waits),
-                // A fenced coordinator gives the transaction up, as in Kafka.
+                // As in Kafka, a coordinator that is fenced gives up the transaction.
                 Err(ErrorCode::TransactionCoordinatorFenced) => {}
                 Err(_) => {
                     let topic = table.image().topic_by_id(id.topic);
@@ -106,7 +109,8 @@ impl Rounds {
         self.begin(table, number, left, Kind::Message { coordinator, message }, out);
     }
 
-    /// Syncs the records of transactions, for reports. Ends with [`Effects::reports`].
+    /// Syncs the records of open transactions, which then can be reported: see
+    /// [`Effects::reports`].
     pub(super) fn sync_for_reports(&mut self, table: &mut Table, out: &mut Effects) {
         let ids = table.all().filter(|(_, it)| !it.producers.transactions.is_empty());
         let ids = ids.map(|(id, _)| id).collect();
@@ -114,8 +118,8 @@ impl Rounds {
         self.sync_round(table, ids, Kind::Report(open), out);
     }
 
-    /// Handles a coordinator's answer to the report of these transactions. Returns whether all
-    /// markers that they need are written.
+    /// Handles a coordinator's answer to a report of the transactions in `open`, and writes the
+    /// markers that some of them need. Returns false if a marker cannot be written now.
     pub(super) fn reported(
         &mut self,
         table: &mut Table,
@@ -139,8 +143,8 @@ impl Rounds {
         are_written
     }
 
-    /// Aborts the transactions of a slot that no coordinator knows. `coordinator_epoch` is higher
-    /// than the epoch of every earlier marker. Returns whether all are aborted.
+    /// Aborts the slot's transactions that no coordinator knows. `coordinator_epoch` is higher than
+    /// that of every earlier marker. Returns false if a marker cannot be written now.
     pub(super) fn abort_unknown(
         &mut self,
         table: &mut Table,
@@ -164,10 +168,10 @@ impl Rounds {
         are_written
     }
 
-    /// Writes a marker without a sender that waits for it. Returns false if the budget of unwritten
+    /// Writes a marker that no coordinator waits for. Returns false if the budget of unwritten
     /// bytes has no room now: then the transaction has to be reported again. All other refusals are
-    /// final: a higher coordinator epoch, which an administrator may have given, fences the marker,
-    /// or the partition is gone or offline.
+    /// final. The partition may be deleted or offline, or may have lost writes. Or an earlier
+    /// marker (of an administrator, for example) had a higher coordinator epoch.
     fn mark_unanswered(
         &mut self,
         table: &mut Table,
@@ -205,7 +209,7 @@ impl Rounds {
         self.all.insert(number, Round { left, kind });
     }
 
-    /// Begins a round of dead letters, which may wait for a write.
+    /// Begins a round of dead letters. `waits` says whether it has to wait for a write.
     pub(super) fn letters_round(
         &mut self,
         table: &Table,
@@ -228,8 +232,9 @@ impl Rounds {
         }
     }
 
-    /// Handles the loss of writes in a partition of a round. A coordinator gets no answer, and
-    /// sends its message again; a report does not wait for the partition; dead letters fail.
+    /// Handles the loss of writes in a partition of a round. If the round is for a coordinator,
+    /// there is no answer, and the coordinator sends its message again. A report no longer waits
+    /// for the partition. Dead letters fail.
     pub(super) fn round_lost(&mut self, table: &Table, number: u64, out: &mut Effects) {
         match self.all.get(&number).map(|round| &round.kind) {
             Some(Kind::Message { .. }) => {
@@ -259,7 +264,8 @@ impl Rounds {
         }
     }
 
-    /// Begins the requested syncs: one for each partition, however many transactions wrote to it.
+    /// Begins the requested syncs. A partition is synced once, even if many transactions wrote to
+    /// it.
     pub(super) fn start_syncs(&mut self, table: &mut Table, disk: &mut Disk, out: &mut Effects) {
         let mut later = BTreeSet::new();
         while self.syncing.len() < SYNCS_AT_ONCE
@@ -308,8 +314,9 @@ fn mark_written(
     Ok(waits || table.await_end(id, Waiter::Round(number)))
 }
 
-/// The partitions that are served here, and the offline ones. Leaves out deleted partitions,
-/// and partitions of `__consumer_offsets`, whose records are durable before they are visible.
+/// Returns two lists: the partitions that are served, and those that are offline or have lost
+/// writes. Leaves out deleted partitions. Leaves out partitions of `__consumer_offsets`, too: their
+/// records are durable before they are visible.
 fn located(table: &Table, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
     let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
     for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {

@@ -1,10 +1,10 @@
-//! Scrubbing of partitions: their segments are read again while they are served, one after the
-//! other at a limited rate, so that damage is found before a client needs the records. A place that
-//! a request or a compaction could not read comes first. A damaged part is added to the damaged
-//! parts of its partition at once: its readers get CORRUPT_MESSAGE, and everything else is served.
+//! Scrubs partitions while they are served: reads their segments again, one after the other, at a
+//! limited rate. So damage is found before a client needs the records. Places that a request or a
+//! compaction could not read are scrubbed first. A damaged part is added to the damaged parts of
+//! its partition immediately: its readers get CORRUPT_MESSAGE, and everything else is served.
 //!
-//! Bytes in the page cache are read from there. If the disk has other bytes, this shows only once
-//! the cached bytes have been dropped.
+//! Bytes that are in the page cache are read from the cache. If the disk has other bytes, the scrub
+//! notices it only after the cache has dropped them.
 
 use super::disk::Disk;
 use super::effects::Effects;
@@ -22,16 +22,17 @@ use std::collections::VecDeque;
 /// pause is as long as the pass.
 const REST_MS: i64 = 1_000;
 
-/// The maximum number of partitions that are visited to find a segment: some have none.
+/// The maximum number of partitions that are searched for the next segment, because some have none.
 const VISITS_MAX: usize = 256;
 
 /// The scrubs of partitions.
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
-    /// The time of the pass's next read. The rate of the pass does not limit reads of suspects.
+    /// The time of the next read of the pass. Reads of suspects (unreadable places) do not wait for
+    /// it.
     next_at: i64,
-    /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The scrub
-    /// that was begun last continues first.
+    /// The scrubs under way: at most one for the pass, and one of a suspect. The last in the list
+    /// continues first.
     begun: Vec<Begun>,
     /// Whether a read is under way.
     is_waiting: bool,
@@ -50,7 +51,7 @@ struct Begun {
     /// Whether the scrub reads a suspect: a place that could not be read before. Such a scrub does
     /// not wait for the time of the pass's next read.
     is_urgent: bool,
-    /// Whether the file was looked at for the next read, and exists.
+    /// Whether a look has just found the file, so that the next read may open it.
     is_there: bool,
 }
 
@@ -103,7 +104,7 @@ impl Scrubber {
             return;
         }
         while let Some(mut begun) = self.next_scrub(table, disk, now) {
-            // A file that has lost its name cannot be opened.
+            // The file has lost its name, so it cannot be opened.
             if looks.is_known_lost(begun.id, begun.scrub.segment()) {
                 continue;
             }
@@ -130,8 +131,8 @@ impl Scrubber {
         }
     }
 
-    /// Continues after the look at a scrub's file. If the look has no result, the file is not
-    /// opened.
+    /// Continues after the look at a scrub's file. If the look has failed, the scrub ends, and the
+    /// file is not opened.
     pub(super) fn looked_for(
         &mut self,
         looks: &mut Looks,
@@ -180,7 +181,7 @@ impl Scrubber {
         self.begun.last().map(|begun| begun.id)
     }
 
-    /// Requests a look at the file that the scrub is about to open, which detects a file that is
+    /// Requests a look at the file that the scrub is about to open. It shows whether the file is
     /// gone.
     fn look_for(&mut self, disk: &mut Disk, begun: Begun, of: PartitionFile, out: &mut Effects) {
         let (token, path) = (disk.token(), of.path.clone());
@@ -208,8 +209,8 @@ impl Scrubber {
         self.begun.pop().or_else(|| self.next_of_pass(table, disk, now))
     }
 
-    /// The next segment of the pass. None at the end of the pass, and after visits to many
-    /// partitions.
+    /// The next segment of the pass. None at the end of the pass, or if many partitions were
+    /// searched in vain.
     fn next_of_pass(&mut self, table: &Table, disk: &mut Disk, now: i64) -> Option<Begun> {
         let after = self.after;
         if after.is_none() {

@@ -1,5 +1,5 @@
-//! The transactions of a partition, with the places of their first batches: a `read_committed`
-//! fetch ends at the first transaction whose outcome is not known.
+//! The transactions of a partition. The places of their first batches are kept, because a
+//! `read_committed` fetch ends at the first transaction whose outcome is not known.
 
 use muster_codec::ErrorCode;
 use muster_faults::Fault;
@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     all: PartitionTransactions,
-    /// The first batches of transactions, by offset; none of them is below the last stable offset.
+    /// The places of transactions' first batches, by offset. Those below the last stable offset are
+    /// dropped.
     first: BTreeMap<i64, BatchPlace>,
 }
 
@@ -21,9 +22,9 @@ pub(super) struct Transactions {
 pub(super) struct Stable {
     /// The last stable offset: the outcome of each transaction below it is known.
     pub offset: i64,
-    /// The batch at the last stable offset, if a transaction begins there. Otherwise either all
-    /// readable records are stable, or none are, because a transaction began before the start of
-    /// the log.
+    /// The batch at the last stable offset, if a transaction begins there. If it is None, either
+    /// all readable records are stable, or none is: then an open transaction began before the start
+    /// of the log.
     pub end: Option<BatchPlace>,
 }
 
@@ -134,8 +135,8 @@ impl Transactions {
         self.all.forget_aborted(markers);
     }
 
-    /// The coordinator epoch of the last marker, and the first offset of the open transaction; each
-    /// is -1 if there is none.
+    /// The coordinator epoch of the producer's last marker, and the first offset of its open
+    /// transaction. Each is -1 if there is none.
     pub(super) fn describe(&self, producer_id: i64) -> (i32, i64) {
         self.all.describe(producer_id)
     }

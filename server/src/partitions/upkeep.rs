@@ -19,7 +19,7 @@ use muster_storage::{FileDone, Suspect};
 
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
-    /// The number of parts of partitions that cannot be read and have not been dropped.
+    /// The number of damaged parts (whose batches cannot be read) when they were last counted.
     damaged_parts: usize,
     /// The time of the next check of retention and idle producers.
     next_sweep: Option<i64>,
@@ -109,8 +109,8 @@ impl Upkeep {
         }
     }
 
-    /// Notes and counts a file that a write or a sync did not find. Returns false if the loss was
-    /// known.
+    /// Notes and counts the loss of a file that a write or a sync did not find. Returns false if
+    /// the loss was known before.
     pub(super) fn lost(&mut self, disk: &mut Disk, lost: &Lost) -> bool {
         let file = LostFile { what: lost.reason.clone(), lacks_writes: true };
         self.looks.note_lost(disk, (lost.id, lost.segment), file)
@@ -143,8 +143,9 @@ impl Upkeep {
         self.scrubber.stop();
     }
 
-    /// A step of a clean stop, during which nothing more is written: syncs some partitions, and
-    /// writes the recovery points when all are synced. Returns false if nothing is left.
+    /// Performs a step of a clean stop, during which nothing more is written. A step syncs some
+    /// partitions. When all are synced, a step writes the recovery points. Returns false if nothing
+    /// is left.
     pub(super) fn sync_next(
         &mut self,
         table: &mut Table,
@@ -202,7 +203,8 @@ impl Upkeep {
         self.damaged_parts = table.all().map(|(_, it)| it.log.damaged().count()).sum();
     }
 
-    /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
+    /// The number of damaged parts, whose batches cannot be read. A part that no longer belongs to
+    /// a log is still counted until the next sweep.
     pub(super) fn damaged_parts(&self) -> usize {
         self.damaged_parts
     }

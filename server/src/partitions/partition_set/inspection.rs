@@ -1,4 +1,5 @@
-//! Metrics, sizes and bounds of the partitions, and the questions of checks.
+//! Answers about the partitions, for metrics, backups, health checks and tests: their sizes, bounds
+//! and open files.
 
 use super::Partitions;
 use crate::cluster::{OfflineList, Topic};
@@ -41,18 +42,18 @@ impl Partitions {
         self.disk.files.max()
     }
 
-    /// The ids of files of which parts are being sent, up to [`Self::open_files_max`]. Opens the
-    /// files that are not open.
+    /// Opens the files whose parts are being sent, if they are not open, and returns their ids: at
+    /// most [`Self::open_files_max`].
     pub fn open_held(&mut self, files: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
         self.disk.files.open_held(files, ops)
     }
 
-    /// The path of a file of which a part is being sent.
+    /// The path of a file whose parts are being sent.
     pub fn held_path(&self, file: FileKey) -> Option<PathBuf> {
         self.disk.files.held_path(file)
     }
 
-    /// Releases a part of a file that has been sent, or never will be.
+    /// Releases a part of a file: either it was sent, or it will never be sent.
     pub fn release(&mut self, file: FileKey, ops: &mut Vec<FileOp>) {
         self.disk.files.release(file, ops);
     }
@@ -77,7 +78,7 @@ impl Partitions {
         self.table.directories()
     }
 
-    /// The files to which bytes may be added, and the written length of each.
+    /// The files that may still grow, each with its written length.
     pub(crate) fn growing_files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         self.table.all().flat_map(|(_, partition)| partition.log.growing())
     }
@@ -87,7 +88,8 @@ impl Partitions {
         self.table.served_bounds(id)
     }
 
-    /// The bounds of the next `count` partitions of user topics that follow a given one.
+    /// The bounds of the `count` partitions of user topics that follow `id`. If `id` is None, those
+    /// of the first `count` partitions.
     pub(crate) fn bounds_after(
         &self,
         id: Option<PartitionId>,
@@ -107,7 +109,7 @@ impl Partitions {
         self.table.offline().list()
     }
 
-    /// Whether any partition has lost writes, such as a marker.
+    /// Whether any partition has lost a write, for example of a marker.
     pub(crate) fn have_lost_writes(&self) -> bool {
         self.table.all().any(|(_, partition)| partition.has_lost_writes)
     }
@@ -132,8 +134,8 @@ impl Partitions {
         vec![Box::new(self.disk.counters), Box::new(gauges)]
     }
 
-    /// The difference between the accounts of addresses and a recount of what they count: 0 unless
-    /// an account is wrong. For checks.
+    /// For checks: counts again what the accounts of addresses count, and returns the difference.
+    /// It is 0 unless an account is wrong.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let asked = self.produces.asked_bytes();
         let unwritten: usize = self.table.all().map(|(_, it)| it.unwritten_bytes()).sum();
@@ -143,7 +145,8 @@ impl Partitions {
             + self.reads.miscounted_shares()
     }
 
-    /// Parts of partitions whose batches cannot be read; dropped ones count until the next sweep.
+    /// The number of damaged parts, whose batches cannot be read. A part that no longer belongs to
+    /// a log is still counted until the next sweep.
     pub(crate) fn damaged_parts(&self) -> usize {
         self.upkeep.damaged_parts()
     }
@@ -157,7 +160,7 @@ impl Partitions {
         of.is_some_and(|(_, partition)| partition.log.damaged().any(is_in))
     }
 
-    /// Whether a segment is served whose file is not known to be lost: for checks.
+    /// For checks: whether a segment is served and its file is not known to be lost.
     pub(crate) fn serves_unlooked(&self, segment: &Path) -> bool {
         self.partition_of(segment).is_some_and(|(id, partition)| {
             let mut served = partition
@@ -181,7 +184,7 @@ impl Partitions {
         self.table.identity().space.is_short()
     }
 
-    /// Adds the use of the limits of partitions.
+    /// Adds gauges that show how much of the limits of partitions is used.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
         let io = &self.disk;
         gauges.set(Limit::UnwrittenBytes, io.unwritten_bytes(), io.unwritten_max);

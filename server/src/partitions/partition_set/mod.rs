@@ -1,5 +1,5 @@
-//! The entry point: passes each call to its part, and passes the changes of the table to the parts
-//! that may wait for them. The parts do not call one another.
+//! The entry point. It passes each call to the part that it concerns. If a call changes the table,
+//! it notifies the parts whose requests may wait for the change. The parts do not call one another.
 
 mod inspection;
 mod requests;
@@ -54,7 +54,7 @@ impl Partitions {
         }
     }
 
-    /// Startup: reads the files of this shard's partitions with `std::fs`; blocks. Damaged or
+    /// Startup: reads the files of this shard's partitions with `std::fs`, so it blocks. Damaged or
     /// unreadable partitions are offline from then on. Directories of topics whose deletion is
     /// under way are removed; directories of unknown topics are moved to the trash. The operations
     /// in `out` open the files for the reactor.
@@ -68,7 +68,7 @@ impl Partitions {
         image: &ClusterImage,
         out: &mut Effects,
     ) -> io::Result<()> {
-        // The shard of a deleted topic's partition follows from its id.
+        // If the topic is deleted, the ids of topic and partition alone determine the shard.
         let Identity { placement, shard, .. } = *self.table.identity();
         let ours = |id: &PartitionId| match image.topic_by_id(id.topic) {
             Some(topic) => leader(topic, id.index, placement) == shard,
@@ -103,9 +103,9 @@ impl Partitions {
         Ok(())
     }
 
-    /// Applies changes of topics, partitions or configs: creates the logs of this shard's new
-    /// partitions, removes the logs of deleted topics, and answers requests that wait for them. For
-    /// `config` see [`Self::new`].
+    /// Applies changes of topics, partitions or configs. Creates the logs of this shard's new
+    /// partitions. Removes the logs of deleted topics, and answers the requests that wait for
+    /// these. For `config` see [`Self::new`].
     pub fn image_changed(
         &mut self,
         times: Times,
@@ -159,7 +159,7 @@ impl Partitions {
             Happened::Grown { id, grown } => {
                 self.reads.wake(&self.table, &mut self.disk, id, grown, out);
             }
-            // The recovery points contain the log start, too.
+            // The recovery points must be written again, because they contain the log start.
             Happened::Trimmed => self.upkeep.advanced(),
             Happened::Lost(lost) => self.lost(lost, out),
             Happened::Removed { id, done } => {
@@ -171,7 +171,7 @@ impl Partitions {
         }
     }
 
-    /// Handles a write or a sync of a partition that found no file.
+    /// Handles a write or a sync of a partition that has not found its file.
     fn lost(&mut self, lost: Lost, out: &mut Effects) {
         let is_new = self.upkeep.lost(&mut self.disk, &lost);
         let Lost { id, reason, is_first, waiting, .. } = lost;
@@ -189,7 +189,7 @@ impl Partitions {
         }
     }
 
-    /// Notes that the waits of requests for a partition are over.
+    /// Notes that the requests in `done` no longer have to wait for a partition.
     fn answer(&mut self, done: Vec<Waiter>, out: &mut Effects) {
         for waiter in done {
             match waiter {
@@ -199,7 +199,8 @@ impl Partitions {
         }
     }
 
-    /// Handles a completion whose token has this identity's tag.
+    /// Handles a completed operation. Its token has the tag of these partitions (in their
+    /// identity).
     pub fn file_done(&mut self, done: FileDone, out: &mut Effects) {
         let token = done.token();
         if Disk::is_job(token) {
@@ -262,13 +263,14 @@ impl Partitions {
         self.reads.connection_closed(connection);
     }
 
-    /// The time at which [`Self::expire`] has something to do, in milliseconds since the epoch.
+    /// The monotonic time, in milliseconds, at which [`Self::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<i64> {
         earliest([self.reads.next_deadline(), self.upkeep.next_deadline(&self.table, &self.disk)])
     }
 
     /// Answers fetches whose deadline has passed, checks retention and idle producers, compacts
-    /// partitions, and writes recovery points. A call that comes too early does no harm.
+    /// partitions, writes recovery points, and searches for damage and lost files. A call that
+    /// comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
         let (table, disk) = (&mut self.table, &mut self.disk);
         self.reads.expire(table, disk, times.now, out);
@@ -278,9 +280,9 @@ impl Partitions {
         self.upkeep.run(&mut self.table, &mut self.disk, times.now, out);
     }
 
-    /// A step of a clean stop, during which nothing more is written: syncs some partitions, and
-    /// writes the recovery points when all are synced. The caller calls again when these operations
-    /// are done. Returns false if nothing is left.
+    /// Performs a step of a clean stop, during which nothing more is written. A step syncs some
+    /// partitions. When all are synced, a step writes the recovery points. The caller calls again
+    /// when the operations of the step are done. Returns false if nothing is left.
     pub fn sync_next(&mut self, out: &mut Effects) -> bool {
         self.upkeep.sync_next(&mut self.table, &mut self.disk, out)
     }

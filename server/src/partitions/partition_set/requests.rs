@@ -19,9 +19,9 @@ use muster_transactions::message::{Marker, OpenIn, Reported, Sync, Verdict};
 
 /// Requests that append.
 impl Partitions {
-    /// Produce v3 to v13. Answered when the writes are done. With acks 0 the reply is
-    /// [`Outcome::Nothing`](crate::partitions::Outcome::Nothing) (or `Close`), so that the caller
-    /// counts the request as done.
+    /// Produce v3 to v13. Answered when the writes are done. With acks 0 there is no answer, but
+    /// the reply is [`Outcome::Nothing`](crate::partitions::Outcome::Nothing) (or `Close`). With it
+    /// the caller counts the request as done.
     pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
         self.produces.produce(&mut self.table, &mut self.disk, call, body, out);
     }
@@ -43,7 +43,7 @@ impl Partitions {
         self.produces.write_txn_markers(table, disk, call, body, offsets, out);
     }
 
-    /// Notes that a marker of [`OffsetTransactions::mark`] is durable.
+    /// Notes that a marker that [`OffsetTransactions::mark`] has written is durable.
     pub(crate) fn offsets_marked(&mut self, number: u64, out: &mut Effects) {
         self.produces.part_ended(number, out);
     }
@@ -64,15 +64,15 @@ impl Partitions {
 
 /// The work of coordinators: see `rounds.rs`.
 impl Partitions {
-    /// Syncs the records of a transaction in these partitions. If the marker of an earlier commit
-    /// may be missing, there is no answer, and the coordinator sends the message again.
+    /// Syncs a transaction's records in the partitions of `sync`. Does not answer if the marker of
+    /// an earlier commit may be missing. Then the coordinator sends the message again.
     pub(crate) fn sync_transaction(&mut self, coordinator: u32, sync: Sync, out: &mut Effects) {
         self.rounds.sync_transaction(&mut self.table, coordinator, sync, out);
     }
 
-    /// Ends a transaction in these partitions. Offline partitions report the transaction once they
-    /// are served again. Partitions whose marker cannot be written now are missing in the answer,
-    /// and the coordinator sends the marker again.
+    /// Ends a transaction in the partitions of `marker`. The answer lacks partitions whose marker
+    /// cannot be written now: for these the coordinator sends the marker again. Offline partitions
+    /// report the transaction when they are served again.
     pub(crate) fn mark_transaction(
         &mut self,
         wall: Wall,
@@ -84,13 +84,14 @@ impl Partitions {
         self.rounds.mark_transaction(table, disk, wall, coordinator, marker, out);
     }
 
-    /// Syncs the records of transactions, for reports. Ends with [`Effects::reports`].
+    /// Syncs the records of open transactions, which then can be reported: see
+    /// [`Effects::reports`].
     pub(crate) fn sync_for_reports(&mut self, out: &mut Effects) {
         self.rounds.sync_for_reports(&mut self.table, out);
     }
 
-    /// Handles a coordinator's answer to the report of these transactions. Returns whether all
-    /// markers that they need are written.
+    /// Handles a coordinator's answer to a report of the transactions in `open`, and writes the
+    /// markers that some of them need. Returns false if a marker cannot be written now.
     pub(crate) fn reported(
         &mut self,
         wall: Wall,
@@ -101,8 +102,8 @@ impl Partitions {
         self.rounds.reported(&mut self.table, &mut self.disk, wall, open, reported, out)
     }
 
-    /// Aborts the transactions of a slot that no coordinator knows. `coordinator_epoch` is higher
-    /// than the epoch of every earlier marker. Returns whether all are aborted.
+    /// Aborts the slot's transactions that no coordinator knows. `coordinator_epoch` is higher than
+    /// that of every earlier marker. Returns false if a marker cannot be written now.
     pub(crate) fn abort_unknown(
         &mut self,
         wall: Wall,
@@ -114,7 +115,8 @@ impl Partitions {
         self.rounds.abort_unknown(table, disk, wall, slot, coordinator_epoch, out)
     }
 
-    /// Begins the requested syncs: one for each partition, however many transactions wrote to it.
+    /// Begins the requested syncs. A partition is synced once, even if many transactions wrote to
+    /// it.
     pub(crate) fn start_syncs(&mut self, out: &mut Effects) {
         self.rounds.start_syncs(&mut self.table, &mut self.disk, out);
     }
@@ -127,8 +129,8 @@ impl Partitions {
 
 /// Reads, and other requests on single partitions.
 impl Partitions {
-    /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes exist or the deadline
-    /// is over.
+    /// Fetch v4 to v18. Answered when enough bytes exist or the deadline has passed: immediately,
+    /// or after the necessary reads.
     pub fn fetch(&mut self, call: Call<'_>, body: &FetchRequest<'_>, out: &mut Effects) {
         for id in self.reads.fetch(&self.table, &mut self.disk, call, body, out) {
             self.table.fetched(id);
@@ -161,13 +163,14 @@ impl Partitions {
         self.reads.first_offset_since(&self.table, &mut self.disk, number, id, time, out);
     }
 
-    /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
+    /// Waits until a partition has more records or is gone. Then it is listed in
+    /// [`Effects::grown`].
     pub(crate) fn await_growth(&mut self, id: PartitionId) {
         self.reads.await_growth(id);
     }
 
-    /// Takes the batches of a [`LogRead`](crate::partitions::LogRead). There are none if there was
-    /// nothing to plan; the error is the reason why they could not be read.
+    /// Takes the result of a [`LogRead`](muster_runtime::LogRead): its batches, or none if there
+    /// was nothing to read. An error says why the batches could not be read.
     pub fn log_read(
         &mut self,
         token: FileToken,
@@ -209,9 +212,9 @@ impl Partitions {
         self.table.describe_producers(call, body, offsets, out);
     }
 
-    /// The requested partitions that this shard leads, by topic. `internal` is the size of a
-    /// partition of an internal topic, which is in the shard's own log; None if another shard leads
-    /// the partition.
+    /// The sizes of the requested partitions that this shard leads, by topic. Partitions of
+    /// internal topics are in the shard's own log. `internal` returns the size of such a partition,
+    /// or None if another shard leads it.
     pub fn describe_log_dirs<'i>(
         &self,
         image: &'i ClusterImage,
@@ -221,8 +224,8 @@ impl Partitions {
         self.table.describe_log_dirs(image, request, internal)
     }
 
-    /// Called when a file could not be sent to a client. The next fetch reads the file, and gets
-    /// the error.
+    /// Called when a file could not be sent to a client. After this call the next fetch has to read
+    /// the file, and gets the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {
         self.table.forget_places_in(file);
     }

@@ -25,23 +25,25 @@ const REPLICA_STATE_SINCE: i16 = 15;
 /// A partition as a client names it: topic name, topic id, partition.
 type Named<'r> = (&'r str, Uuid, i32);
 
-/// The partitions that do not exist. They come last in an answer, unknown topic ids before unknown
-/// names. As in Kafka, they do not end the wait for the other partitions.
+/// The requested partitions that do not exist. They come last in an answer: first those with an
+/// unknown topic id, then those with an unknown name. As in Kafka, they do not end the wait for the
+/// other partitions.
 #[derive(Default)]
 struct Unknown<'r> {
     topics: Vec<(&'r FetchTopic<'r>, PartitionData<'static>)>,
     partitions: Vec<(&'r FetchTopic<'r>, PartitionData<'static>)>,
 }
 
-/// The session epochs of a request that names all its partitions (`FetchMetadata.isFull`).
+/// The session epochs that a request has if it names all partitions to fetch
+/// (`FetchMetadata.isFull`).
 pub(crate) const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
 
 impl Reads {
-    /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes exist or the deadline
-    /// is over.
+    /// Fetch v4 to v18. Answered when enough bytes exist or the deadline has passed: immediately,
+    /// or after the necessary reads.
     ///
-    /// No sessions are kept: a full request is answered with session id 0, so that the client
-    /// continues without a session (KIP-227).
+    /// There are no fetch sessions. A request that names all partitions is answered with session id
+    /// 0, which makes the client continue without a session (KIP-227).
     pub(in crate::partitions) fn fetch(
         &mut self,
         table: &Table,
@@ -105,8 +107,8 @@ impl Reads {
     }
 }
 
-/// Adds an existing partition to the answer. Returns false if the partition cannot be read
-/// here.
+/// Adds an existing partition to the answer. Returns false if the answer has an error or a
+/// diverging epoch for it, so that nothing is read.
 fn fetch_partition(
     table: &Table,
     call: Call<'_>,
@@ -115,8 +117,8 @@ fn fetch_partition(
     asked: &FetchPartition,
     fetch: &mut Fetch,
 ) -> bool {
-    // Kafka limits the first partition to the request's bound, which may be negative, and later
-    // partitions to the rest of this bound, which is at least 0.
+    // The request's bound on all bytes may be negative. Kafka applies it unchanged to the first
+    // partition. Later partitions get what is left of it, which is at least 0.
     let max_bytes = if fetch.response.responses.is_empty() {
         asked.partition_max_bytes.min(body.max_bytes)
     } else {
@@ -164,15 +166,15 @@ fn wanted(
     }
     let Bounds { log_start, high_watermark, .. } = table.bounds(id);
     let is_readable = (log_start..high_watermark).contains(&asked.fetch_offset);
-    // Kafka fails on a negative length only when it reads.
+    // In Kafka a negative length is an error only if there is something to read.
     if max_bytes < 0 && is_readable {
         return Err(Missing::of(ErrorCode::UnknownServerError));
     }
     Ok(id)
 }
 
-/// Whether the client has records of epoch 0, the only epoch, beyond the end of the log. If so,
-/// the answer has the end of this epoch (KIP-595).
+/// Whether the client's offset is past the end of the log, although its last record has epoch 0,
+/// the only epoch. Then the answer says where this epoch ends (KIP-595).
 fn has_diverged(table: &Table, id: PartitionId, asked: &FetchPartition) -> bool {
     asked.last_fetched_epoch == 0 && asked.fetch_offset > table.bounds(id).high_watermark
 }
@@ -211,8 +213,8 @@ fn find_topic<'i>(call: Call<'i>, asked: &FetchTopic<'_>) -> Option<&'i Topic> {
     }
 }
 
-/// Adds a partition to the answer and returns its place. As in Kafka, a topic appears again if
-/// other topics came in between.
+/// Adds a partition to the answer and returns its place. As in Kafka, a topic occurs twice in the
+/// answer if the request has another topic in between.
 fn push(fetch: &mut Fetch, asked: &FetchTopic<'_>, data: PartitionData<'static>) -> (usize, usize) {
     let responses = &mut fetch.response.responses;
     let same = |last: &FetchableTopicResponse<'_>| {
@@ -228,7 +230,7 @@ fn push(fetch: &mut Fetch, asked: &FetchTopic<'_>, data: PartitionData<'static>)
     (topic, partitions.len() - 1)
 }
 
-/// Kafka's answer when it fails to handle a request (`FetchRequest.getErrorResponse`).
+/// The answer that Kafka sends if it fails to handle a request (`FetchRequest.getErrorResponse`).
 fn refuse_all(version: i16, body: &FetchRequest<'_>) -> FetchResponse<'static> {
     let error = ErrorCode::UnknownServerError;
     let refuse = |asked: &FetchPartition| unknown_data(asked, error);

@@ -35,8 +35,8 @@ pub(super) fn diverging_data(partition_index: i32, bounds: Bounds) -> PartitionD
     }
 }
 
-/// The answer for a partition that Kafka refuses before it reads the log: unlike the answer to a
-/// failed read, it has an empty list of aborted transactions.
+/// The answer for a partition that Kafka refuses before it reads the log. It has an empty list of
+/// aborted transactions, while the answer to a failed read has none.
 pub(super) fn unknown_data(asked: &FetchPartition, error: ErrorCode) -> PartitionData<'static> {
     let aborted_transactions = Some(Vec::new());
     PartitionData { aborted_transactions, ..error_data(asked.partition, error) }

@@ -19,7 +19,7 @@ pub(super) struct Fetch {
     pub request: RequestId,
     /// The address of the client.
     pub address: Address,
-    /// The response, complete except for the data of `wants`.
+    /// The response. It lacks only the data of the partitions in `wants`.
     pub response: FetchResponse<'static>,
     pub wants: Vec<Want>,
     pub deadline: i64,
@@ -121,8 +121,8 @@ impl Want {
 /// The number of bytes that an answer has room for.
 pub(super) struct Budget {
     pub bytes: usize,
-    /// Whether a first batch that is larger than the limits is sent, so that a consumer always
-    /// makes progress (KIP-74). True until a partition has returned records.
+    /// Whether the next batch is sent even if it is larger than the limits. True until the answer
+    /// has records, so that a consumer always makes progress (KIP-74).
     pub first_whole: bool,
 }
 

@@ -14,7 +14,7 @@ use muster_fairness::Holders;
 use muster_faults::Fault;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The memory that a partition takes in a fetch that waits.
+/// The memory that a waiting fetch takes for each of its partitions.
 pub(crate) const PARTITION_OF_FETCH_BYTES: usize =
     size_of::<PartitionData<'_>>() + size_of::<Want>() + 64;
 
@@ -26,10 +26,10 @@ pub(super) struct Fetches {
     /// The deadlines of parked fetches.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
-    /// The parked fetches of each partition for whose records fetches wait.
+    /// For each partition, the parked fetches that wait for its records.
     waiting: HashMap<PartitionId, BTreeSet<u64>>,
-    /// The number of parked fetches of each address, and the number of partitions in all fetches of
-    /// each address.
+    /// For each address, the number of its parked fetches (`parked`), and the number of partitions
+    /// in all of its fetches.
     parked: Holders,
     partitions: Holders,
     partitions_max: usize,
@@ -157,14 +157,14 @@ impl Fetches {
         ids.filter(is_parked).count()
     }
 
-    /// Adds the use of the limits on fetches.
+    /// Adds gauges that show how much of the limits on fetches is used.
     pub(super) fn add_limits(&self, gauges: &mut LimitGauges) {
         gauges.set(Limit::WaitingFetches, self.parked.total(), WAITING_FETCHES_MAX);
         gauges.set(Limit::WaitingPartitions, self.partitions.total(), self.partitions_max);
     }
 
-    /// The difference between the accounts of addresses and a recount of all fetches: 0 unless an
-    /// account is wrong. For checks.
+    /// For checks: counts all fetches again, and returns the difference to the accounts of
+    /// addresses. It is 0 unless an account is wrong.
     pub(super) fn miscounted_shares(&self) -> usize {
         let partitions = self.by_id.values().map(Fetch::partitions).sum();
         self.parked.total().abs_diff(self.deadlines.len())

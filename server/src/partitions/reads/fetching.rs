@@ -1,4 +1,4 @@
-//! A fetch in progress: parked until enough bytes exist, read, answered.
+//! A fetch in progress: it may be parked until enough bytes exist, then it reads and is answered.
 
 use super::Reads;
 use super::fetch_state::{Budget, Fetch, Want};
@@ -25,10 +25,10 @@ enum Unavailable {
 }
 
 impl Reads {
-    /// Reads at once if `at_once` is set, enough bytes exist, or a partition has an error;
-    /// otherwise parks the fetch. A fetch that may not be parked is answered with the existing
-    /// records. If there are none, its client has to wait before its next request. Returns the
-    /// partitions of internal topics for which the fetch waits.
+    /// Begins the reads of a fetch if `at_once` is set, enough bytes exist, or a partition has an
+    /// error. Otherwise parks the fetch, and returns the partitions of internal topics for which it
+    /// waits. If too many fetches are parked, it is answered with the records that exist. If there
+    /// are none, its client is throttled.
     pub(super) fn start_or_park(
         &mut self,
         table: &Table,
@@ -75,8 +75,8 @@ impl Reads {
         self.start_reads(table, disk, id, out);
     }
 
-    /// Searches for the records of a fetch until the read budget is used up. Answers when all are
-    /// found.
+    /// Searches for the records of a fetch until the read budget is used up; the rest is searched
+    /// for later. Answers if all are found without a read.
     fn start_reads(&mut self, table: &Table, disk: &mut Disk, id: u64, out: &mut Effects) {
         while let Some(fetch) = self.fetches.get_mut(id)
             && fetch.next < fetch.wants.len()
@@ -135,7 +135,7 @@ impl Reads {
         if limit == 0 && fetch.internal_bytes < INTERNAL_RECORDS_BYTES_MAX {
             return;
         }
-        // The first batch may be larger than the limit, because an answer always includes it.
+        // The read may return more than `limit`: an answer always includes the first batch.
         fetch.internal_bytes -= limit.clamp(1, fetch.internal_bytes);
         fetch.reads_running += 1;
         let token = disk.token();
@@ -143,8 +143,8 @@ impl Reads {
         disk.begin_elsewhere(token, Job::Read(ReadJob::Log(part)), limit);
     }
 
-    /// Handles the end of a read of batch headers for a fetch. The data is None if the read failed.
-    /// Returns the place that could not be read, if there is one.
+    /// Handles the end of a read of batch headers for a fetch. `data` is None if the read failed.
+    /// Returns the place in the log that has unreadable bytes, if there is one.
     pub(super) fn headers_read(
         &mut self,
         table: &Table,
@@ -234,7 +234,7 @@ fn available(
     if is_damaged { Err(Unavailable::Damaged) } else { Ok(bytes) }
 }
 
-/// Reads further headers. Returns false if there are none.
+/// Reads the headers that follow, to continue a search. Returns false if there are none.
 fn find_on(
     table: &Table,
     disk: &mut Disk,
@@ -251,7 +251,7 @@ fn find_on(
     true
 }
 
-/// Completes one partition of the answer with its current state.
+/// Fills in one partition of the answer, from the present state of the partition.
 fn answer_want(
     table: &Table,
     disk: &mut Disk,
@@ -291,8 +291,8 @@ fn answer_want(
     Ok(())
 }
 
-/// The part of a file with the records for a partition's answer, and the aborted transactions
-/// in it. The part is held from now on.
+/// The part of a file that has the records for a partition's answer, and the aborted transactions
+/// in this part. The file stays open until the part is released.
 fn range(
     table: &Table,
     disk: &mut Disk,

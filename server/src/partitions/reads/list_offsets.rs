@@ -1,4 +1,4 @@
-//! ListOffsets: the first and last offset at once, an offset by time after a scan.
+//! ListOffsets. The first and the last offset are known; an offset by time needs a scan of the log.
 
 use super::Reads;
 use super::lookup::{Asker, Lookup, Target};
@@ -15,8 +15,8 @@ use muster_codec::messages::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Timestamps with a special meaning (`ListOffsetsRequest`). `first_version` returns the version
-/// that added each (`ReplicaManager.timestampMinSupportedVersion`).
+/// Timestamps with a special meaning (`ListOffsetsRequest`). For the version that added each of
+/// them see `first_version` (`ReplicaManager.timestampMinSupportedVersion`).
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -59,7 +59,7 @@ impl Reads {
         let mut places = HashMap::with_capacity(body.topics.len());
         let reads_committed = reads_committed(body.isolation_level);
         let mut lookup = Lookup::new(Asker::Client(call.request), reads_committed);
-        // In an answer, a topic appears only once, and only with partitions.
+        // In the answer a topic occurs once. A topic without partitions does not occur.
         for topic in body.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let topics = &mut lookup.response.topics;
             let place = *places.entry(&*topic.name).or_insert(topics.len());

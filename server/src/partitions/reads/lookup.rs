@@ -7,13 +7,14 @@ use crate::partitions::reader::{Reader, RecordReadEnd};
 use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use muster_coordinator::RequestId;
 
-/// A ListOffsets that is not answered yet, or the same search for a share partition.
+/// A ListOffsets request that is not answered yet, or the same search on behalf of a share
+/// partition.
 #[derive(Debug)]
 pub(super) struct Lookup {
     pub asker: Asker,
     /// Whether records from the last stable offset on are ignored.
     pub reads_committed: bool,
-    /// The response, complete except for the results of `wants`.
+    /// The response. It lacks only the results of the searches in `wants`.
     pub response: ListOffsetsResponse<'static>,
     pub wants: Vec<LookupWant>,
     /// The index of the first of `wants` whose search has not begun.

@@ -1,5 +1,5 @@
-//! Offsets by time: the log returns the place to read, and whether to read further. Reads are
-//! small; as many run at a time as the read budget allows.
+//! Searches for offsets by time. The log says which place to read, and then whether to read on. The
+//! reads are small. As many run at the same time as the read budget allows.
 
 use super::Reads;
 use super::lookup::{Lookup, LookupWant, Target};
@@ -50,8 +50,8 @@ impl Reads {
         self.lookups.insert(id, lookup);
     }
 
-    /// Handles the end of a read for a look-up. The data is None if the read failed. Returns the
-    /// place that could not be read, if there is one.
+    /// Handles the end of a read for a look-up. `data` is None if the read failed. Returns the
+    /// place in the log that has unreadable bytes, if there is one.
     pub(super) fn lookup_read(
         &mut self,
         table: &Table,
@@ -107,7 +107,7 @@ fn search(table: &Table, want: &LookupWant) -> Option<TimestampSearch> {
     time.map(|time| log.search(time))
 }
 
-/// Reads the place where the record may be. Returns false if there is no such place.
+/// Reads the next place where the searched record may be. Returns false if there is no such place.
 fn search_on(
     table: &Table,
     disk: &mut Disk,

@@ -39,7 +39,7 @@ pub(super) struct Reads {
     lookups: HashMap<u64, Lookup>,
     /// Reads of records into memory that wait until other reads have ended.
     waiting: VecDeque<RecordRead>,
-    /// Partitions whose further records share partitions wait for.
+    /// Partitions in which share partitions wait for further records.
     awaited: BTreeSet<PartitionId>,
 }
 
@@ -53,8 +53,8 @@ impl Reads {
         }
     }
 
-    /// Continues the fetches for which enough bytes exist, now that a partition's readable part has
-    /// grown.
+    /// Called when more bytes of a partition have become readable. Continues the parked fetches for
+    /// which enough bytes exist now.
     pub(super) fn wake(
         &mut self,
         table: &Table,
@@ -76,7 +76,7 @@ impl Reads {
         }
     }
 
-    /// Continues the reads that wait for a partition, which grew.
+    /// Continues the reads that wait for a partition, of which more can be read now.
     pub(super) fn grown(
         &mut self,
         table: &Table,
@@ -105,12 +105,13 @@ impl Reads {
         out.grown.extend(self.awaited.take(&id));
     }
 
-    /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
+    /// Waits until a partition has more records or is gone. Then it is listed in
+    /// [`Effects::grown`].
     pub(super) fn await_growth(&mut self, id: PartitionId) {
         self.awaited.insert(id);
     }
 
-    /// The partition that a job reads; None if its request is gone.
+    /// The partition that a job reads. None if the request that needed the read no longer exists.
     pub(super) fn read_by(&self, job: &ReadJob) -> Option<PartitionId> {
         match job {
             ReadJob::Find(part, _) | ReadJob::Log(part) => {
@@ -122,8 +123,8 @@ impl Reads {
         }
     }
 
-    /// Handles the end of a read. The data is None if the read failed. Returns the place that could
-    /// not be read, if there is one.
+    /// Handles the end of a read. `data` is None if the read failed. Returns the place in the log
+    /// that has unreadable bytes, if there is one.
     pub(super) fn job_done(
         &mut self,
         table: &Table,
@@ -146,13 +147,13 @@ impl Reads {
                 records_read(disk, reader, aborted, data, out);
                 None
             }
-            // The result of a read of an internal topic comes through `log_read`.
+            // A read of an internal topic does not end here: `log_read` gets its result.
             ReadJob::Log(_) => None,
         }
     }
 
-    /// Takes the batches of a [`LogRead`](super::LogRead). There are none if there was nothing to
-    /// plan; the error is the reason why they could not be read.
+    /// Takes the result of a [`LogRead`](muster_runtime::LogRead): its batches, or none if there
+    /// was nothing to read. An error says why the batches could not be read.
     pub(super) fn log_read(
         &mut self,
         table: &Table,
@@ -232,13 +233,13 @@ impl Reads {
         self.lookups.len()
     }
 
-    /// Adds the use of the limits on fetches.
+    /// Adds gauges that show how much of the limits on fetches is used.
     pub(super) fn add_limits(&self, gauges: &mut LimitGauges) {
         self.fetches.add_limits(gauges);
     }
 
-    /// The difference between the accounts of addresses and a recount of all fetches: 0 unless an
-    /// account is wrong. For checks.
+    /// For checks: counts all fetches again, and returns the difference to the accounts of
+    /// addresses. It is 0 unless an account is wrong.
     pub(super) fn miscounted_shares(&self) -> usize {
         self.fetches.miscounted_shares()
     }

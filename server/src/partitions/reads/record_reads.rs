@@ -12,9 +12,9 @@ use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsTopicRespo
 use muster_storage::{BatchPlace, BatchSearch, Find, Found, Suspect};
 
 impl Reads {
-    /// Reads records into memory; [`Effects::record_reads`] gets the result. A damaged part is
-    /// skipped, like offsets that compaction has removed. Sent to a share consumer, it would not be
-    /// delivered again either, because Kafka's consumers reject a batch that they cannot read.
+    /// Reads records into memory. The result is put into [`Effects::record_reads`]. Skips damaged
+    /// parts, as it skips offsets that compaction has removed. It would not help to send a damaged
+    /// part to a share consumer: Kafka's consumers reject a batch that they cannot read.
     pub(in crate::partitions) fn read_records(
         &mut self,
         table: &Table,
@@ -42,7 +42,8 @@ impl Reads {
         }
     }
 
-    /// Looks up the first offset at or after a time; [`Effects::record_reads`] gets the result.
+    /// Looks up the first offset at or after a time. The result is put into
+    /// [`Effects::record_reads`].
     pub(in crate::partitions) fn first_offset_since(
         &mut self,
         table: &Table,
@@ -69,8 +70,8 @@ impl Reads {
         }
     }
 
-    /// Handles the end of a read of batch headers. The data is None if the read failed. Returns the
-    /// place that could not be read, if there is one.
+    /// Handles the end of a read of batch headers. `data` is None if the read failed. Returns the
+    /// place in the log that has unreadable bytes, if there is one.
     pub(super) fn record_headers_read(
         &mut self,
         table: &Table,
@@ -92,7 +93,8 @@ impl Reads {
         None
     }
 
-    /// Reads batches at a place. If the place was compacted meanwhile, searches again.
+    /// Reads the batches at a place. Searches again if compaction has replaced the segment
+    /// meanwhile.
     fn read_batches(
         &mut self,
         table: &Table,

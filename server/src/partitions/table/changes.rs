@@ -27,7 +27,8 @@ pub(crate) struct NewMarker {
 
 /// Batches, and the waits for their writes.
 impl Table {
-    /// Notes that a produce names a partition. Returns whether this is the first time.
+    /// Notes that a produce names a partition. Returns whether it names the partition for the first
+    /// time.
     pub(crate) fn first_in_request(&mut self, id: PartitionId, produce: u64) -> bool {
         self.partitions.get_mut(&id).is_some_and(|it| it.first_in_request(produce))
     }
@@ -46,11 +47,12 @@ impl Table {
         }
     }
 
-    /// Ends a transaction in a partition. Returns whether the waiter has to wait for the write.
+    /// Ends a transaction in a partition. Returns whether the waiter has to wait for the marker's
+    /// write.
     ///
     /// # Errors
-    /// The partition does not exist, the producer or the coordinator is fenced, or the budget of
-    /// unwritten bytes is used up.
+    /// The partition does not exist or has lost writes, the producer or the coordinator is fenced,
+    /// or the budget of unwritten bytes is used up.
     pub(crate) fn mark(
         &mut self,
         id: PartitionId,
@@ -73,7 +75,8 @@ impl Table {
         Ok(partition.await_write(&marked, waiter))
     }
 
-    /// Adds a waiter for a batch. Returns false if the batch is written already.
+    /// Makes a waiter wait until a batch is written, and synced if the batch needs it. Returns
+    /// false if there is nothing to wait for.
     pub(crate) fn await_write(
         &mut self,
         id: PartitionId,
@@ -93,7 +96,7 @@ impl Table {
         self.partitions.get_mut(&id).is_some_and(|it| it.await_sync(waiter))
     }
 
-    /// Handles the end of a write of a log.
+    /// Handles the end of an operation of a log.
     pub(crate) fn log_done(&mut self, number: u32, done: &FileDone, disk: &mut Disk) -> Happened {
         let Some(&id) = self.by_number.get(&number) else { return Happened::Nothing };
         if let FileDone::Lost { token, reason } = done {
@@ -106,7 +109,7 @@ impl Table {
         Happened::Written { id, done, grown }
     }
 
-    /// Handles the loss of a segment's file, of which a sync was requested.
+    /// Handles a sync that has not found the file of its segment.
     pub(crate) fn lost_sync(
         &mut self,
         id: PartitionId,
@@ -127,7 +130,8 @@ impl Table {
         self.lost(id, |log| log.lost_sync(log.active_segment()), reason, disk)
     }
 
-    /// Batches before the lost ones can still become readable, so their waiters wait.
+    /// Handles a lost write or sync. Waiters for earlier batches continue to wait, because
+    /// those batches can still become readable.
     fn lost(
         &mut self,
         id: PartitionId,
@@ -142,7 +146,8 @@ impl Table {
         Happened::Lost(Lost { id, segment, reason: reason.to_owned(), is_first, waiting })
     }
 
-    /// Forgets the places in a file that could not be read.
+    /// Called when a file could not be sent to a client. Forgets where the recent batches in the
+    /// file are.
     pub(crate) fn forget_places_in(&mut self, file: FileKey) {
         let id = self.by_number.get(&file.log);
         if let Some(partition) = id.and_then(|id| self.partitions.get_mut(id)) {
@@ -185,7 +190,8 @@ impl Table {
         }
     }
 
-    /// Handles a coordinator's answer to a report. Returns the marker that is missing, if any.
+    /// Handles a coordinator's answer to a report about a transaction. Returns the marker that must
+    /// be written, if one is missing.
     pub(crate) fn reported(
         &mut self,
         id: PartitionId,
@@ -222,15 +228,15 @@ impl Table {
         unsynced.map(begin).collect()
     }
 
-    /// Notes a completed sync up to an end.
+    /// Notes a completed sync of the log, up to `end`.
     pub(crate) fn synced(&mut self, id: PartitionId, end: LogEnd) -> Happened {
         let Some(partition) = self.partitions.get_mut(&id) else { return Happened::Nothing };
         partition.synced(end);
         Happened::Synced { done: partition.take_done() }
     }
 
-    /// Notes that the present recovery points are being written: of the partitions after `after`,
-    /// up to `last`.
+    /// Notes that the recovery points of the partitions after `after`, up to `last`, are being
+    /// written as they are now.
     pub(crate) fn points_written(&mut self, after: Option<PartitionId>, last: Option<PartitionId>) {
         let rest = self.partitions.range_mut((after.map_or(Unbounded, Excluded), Unbounded));
         for (_, partition) in rest.take_while(|(id, _)| Some(**id) <= last) {
@@ -238,7 +244,7 @@ impl Table {
         }
     }
 
-    /// Notes that the file with the recovery points is complete, or was given up.
+    /// Notes that the file with the recovery points is complete, or that its writing was given up.
     pub(crate) fn points_stored(&mut self, are_stored: bool) {
         for partition in self.partitions.values_mut() {
             let stored = partition.point_written.take().filter(|_| are_stored);
@@ -259,7 +265,7 @@ impl Table {
         self.partitions.get_mut(&id)?.delete_records(offset, wall, disk, out)
     }
 
-    /// Removes records that retention does not keep, and idle producers.
+    /// Removes records that the topic's retention does not keep. Removes idle producers, too.
     pub(crate) fn sweep(&mut self, wall: Wall, disk: &mut Disk, out: &mut Effects) {
         let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
         let is_short = disk.producers.is_short(disk.producers_max);
@@ -287,8 +293,8 @@ impl Table {
         Some(slice)
     }
 
-    /// Notes whether the file of a segment was found lost. Returns whether the active segment's
-    /// file is lost.
+    /// Notes whether a look has found that the file of a segment is lost. Returns whether the file
+    /// of the active segment is lost.
     pub(crate) fn looked(&mut self, id: PartitionId, base_offset: i64, is_lost: bool) -> bool {
         let Some(partition) = self.partitions.get_mut(&id) else { return false };
         let is_active = partition.log.active_segment() == base_offset;

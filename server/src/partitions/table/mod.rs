@@ -1,5 +1,5 @@
 //! The table of a shard's partitions. Only the table changes a partition. If anything may wait for
-//! a change, the change returns what [`Happened`].
+//! a change, the change returns a [`Happened`].
 
 mod changes;
 
@@ -33,12 +33,14 @@ pub(super) struct Table {
     partitions: BTreeMap<PartitionId, Partition>,
     /// Partitions that could not be opened at startup.
     offline: Offline,
-    /// Partitions that clients do not find until the shard's log is flushed up to a position.
+    /// Partitions that clients cannot find, until the shard's log is flushed up to
+    /// `withheld_until`.
     withheld: BTreeSet<PartitionId>,
     withheld_until: u64,
-    /// The bounds of partitions of internal topics that were reported or fetched.
+    /// The bounds of partitions of internal topics: only of partitions that were flushed or
+    /// fetched.
     internal: BTreeMap<PartitionId, Bounds>,
-    /// The partitions by the numbers of their logs, which the tokens of their writes contain.
+    /// The partitions by the number of their log. The tokens of a log's writes contain this number.
     by_number: HashMap<u32, PartitionId>,
 }
 
@@ -83,7 +85,7 @@ impl Table {
         self.config.clone_from(config);
     }
 
-    /// Replaces the image. Returns the image before.
+    /// Replaces the image. Returns the previous image.
     pub(super) fn set_image(&mut self, image: &ClusterImage) -> ClusterImage {
         std::mem::replace(&mut self.image, image.clone())
     }
@@ -108,7 +110,7 @@ impl Table {
         self.partitions.last_key_value().map(|(id, _)| *id)
     }
 
-    /// The partitions from an id on; all partitions for None.
+    /// The partitions from `id` on, or all partitions if `id` is None.
     pub(super) fn from(
         &self,
         id: Option<PartitionId>,
@@ -120,7 +122,7 @@ impl Table {
         range.map(|(id, partition)| (*id, partition))
     }
 
-    /// The partitions that follow an id; all partitions for None.
+    /// The partitions that follow `id`, or all partitions if `id` is None.
     pub(super) fn after(
         &self,
         id: Option<PartitionId>,
@@ -180,7 +182,7 @@ impl Table {
         of_topic.or_else(|| self.internal(id))
     }
 
-    /// The bounds of a partition of an internal topic that was reported or fetched.
+    /// The bounds of a partition of an internal topic, if the partition was flushed or fetched.
     pub(super) fn internal(&self, id: PartitionId) -> Option<Bounds> {
         self.internal.get(&id).copied()
     }
@@ -190,8 +192,8 @@ impl Table {
         self.partitions.keys().chain(self.offline.ids()).map(|id| layout::directory(*id))
     }
 
-    /// The recovery points of the partitions that follow `after` (all partitions for None), by id.
-    /// Offline partitions are included.
+    /// The recovery points, by id, of the partitions that follow `after`, or of all partitions if
+    /// `after` is None. Offline partitions are included.
     pub(super) fn points_after(
         &self,
         after: Option<PartitionId>,
@@ -209,7 +211,7 @@ impl Table {
     }
 }
 
-/// The partitions come and go.
+/// Adds and removes partitions.
 impl Table {
     pub(super) fn add(
         &mut self,

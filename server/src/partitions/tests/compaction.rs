@@ -15,7 +15,7 @@ fn compacted() -> World {
     world
 }
 
-/// A batch with one record of a key, a quarter of a segment.
+/// A batch with one record that has this key. The batch takes a quarter of a segment.
 fn keyed(key: &str, value: u8) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
     builder.append(NOW, &(key.as_bytes(), Some(&vec![value; 260_000][..])));
@@ -51,7 +51,8 @@ fn old_records_of_a_key_go_and_the_newest_stay_across_a_restart() {
     }
     compact(&mut world);
     let left = offsets(&mut world, 0);
-    // Four records are in the active segment, and three are the newest before it.
+    // Four records are in the active segment. Of the records before it, the newest of each of three
+    // keys is left.
     assert_eq!(left, [5, 6, 7, 8, 9, 10, 11]);
     assert!(world.partitions.disk().counters.compactions > 0);
     world.reopen();
@@ -84,7 +85,7 @@ fn compaction_stops_with_the_server() {
 #[test]
 fn damage_that_compaction_meets_is_refused_to_readers() {
     let mut world = compacted();
-    // The scrub's own pass would reach the place much later.
+    // At this rate the scrub's own pass would take much longer to reach the place.
     world.partitions.table_mut().config_mut().state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     for _ in 0..12 {
@@ -100,7 +101,8 @@ fn damage_that_compaction_meets_is_refused_to_readers() {
     assert_eq!(world.fetch(0, 3).error_code, 0);
 }
 
-/// Two partitions with old records. Compaction of the first has created a file with this ending.
+/// Two partitions whose records can be compacted. The compaction of the first has begun, and has
+/// just created a file whose name ends with `ending`.
 fn with_new(ending: &str) -> World {
     let mut world = compacted();
     for partition in [0, 1].repeat(12) {

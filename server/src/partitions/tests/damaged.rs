@@ -58,8 +58,8 @@ fn a_fetch_of_a_damaged_batch_is_refused_and_all_others_are_answered() {
     let refused = world.fetch(0, 4);
     assert_eq!(error(refused.error_code), ErrorCode::CorruptMessage);
     assert_eq!(ranges(&world.fetch(0, 5)), [(5, 5), (6, 6), (7, 7), (8, 8), (9, 9)]);
-    // The damaged partition is answered at once, although the fetch would wait for the other
-    // partition.
+    // The fetch would wait for records of the other partition. It is answered immediately, because
+    // one partition is damaged.
     let request = world.start_fetch(&fetch_request(1_000, &[(0, 4), (1, 0)]));
     world.settle();
     let answer = world.fetched(request).unwrap();

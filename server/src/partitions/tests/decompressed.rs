@@ -15,7 +15,7 @@ const LIMIT: usize = 500;
 const CODECS: [Compression; 4] =
     [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
-/// The size of a record of [`Content`] without its value, and without the length field.
+/// The size of a record of [`Content`], without the value and without the record's length field.
 const BESIDE_VALUE_BYTES: usize = 8;
 
 /// The records of a batch, before compression.
@@ -117,7 +117,8 @@ fn records_that_are_decompressed_are_checked_as_others_are() {
     let (time, unknown) = (ErrorCode::InvalidTimestamp, ErrorCode::UnknownServerError);
     let cut = |by: usize| move |records: &mut Vec<u8>| records.truncate(records.len() - by);
     let gap = |records: &mut Vec<u8>| {
-        // Length, attributes and time delta come before the delta of the second record's offset.
+        // A record begins with its length, its attributes and the time delta. Then comes the offset
+        // delta.
         let second = records.len() / 2;
         records[second + 4] = 4;
     };
@@ -165,7 +166,8 @@ fn of_mib(mib: usize) -> Vec<u8> {
     batch
 }
 
-/// Kafka decompresses batches in one of several threads. Here a shard does nothing else meanwhile.
+/// Kafka decompresses batches in several threads. Here a shard does nothing else while it
+/// decompresses.
 #[test]
 fn a_batch_is_decompressed_up_to_a_bound() {
     let mut world = limited("delete");

@@ -8,7 +8,8 @@ use Expected::*;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Expected {
-    /// The batch was appended, or found, at this offset.
+    /// The batch has this offset: it was appended now, or was found because it had been appended
+    /// before.
     At(i64),
     Error(ErrorCode),
 }

@@ -10,14 +10,14 @@ use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response, Wall};
 use muster_fairness::Address;
 
-/// A fetch that waits; it names one existing partition and others that do not exist.
+/// A fetch that has to wait. It names one partition that exists, and others that do not.
 fn wide_fetch(max_wait_ms: i32, partitions: usize) -> FetchRequest<'static> {
     let wants: Vec<_> = (1..=partitions as i32).map(|partition| (partition, 0)).collect();
     fetch_request(max_wait_ms, &wants)
 }
 
-/// Sends fetches of many partitions until one is not parked. Returns the number of partitions
-/// parked by then, and the time that the client of the last fetch has to wait.
+/// Sends fetches with many partitions until one is not parked. Returns the number of partitions in
+/// the parked fetches, and for how many ms the client of the last fetch is throttled.
 fn park(world: &mut World, address: &str, request: &FetchRequest<'_>) -> (usize, i64) {
     world.address = Address::of(address);
     let partitions = request.topics[0].partitions.len();
@@ -83,8 +83,8 @@ fn a_fetch_that_may_not_wait_gets_the_records_that_there_are() {
     assert_eq!(read, [(0, 2)]);
 }
 
-/// Sends the first batches of new producers until one is refused. Returns the number of accepted
-/// ones.
+/// Sends first batches, each of another new producer, until one is refused. Returns the number of
+/// accepted batches.
 fn invent(world: &mut World, address: &str, ids: &mut std::ops::RangeFrom<i64>) -> usize {
     world.address = Address::of(address);
     let sent = ids.map(|id| error(world.produce(0, &sequenced(1, id, 0, 0)).error_code));

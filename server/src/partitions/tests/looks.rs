@@ -6,7 +6,7 @@ use muster_codec::ErrorCode;
 use muster_storage::FileOp;
 use std::path::PathBuf;
 
-/// The time within which each of a few files is looked at.
+/// A time that is long enough for a look at each file, because there are few files.
 const ROUND_MS: i64 = 2_000;
 
 /// The path of a segment of the first partition.
@@ -20,7 +20,7 @@ fn checked() -> World {
     let mut world = World::new();
     world.partitions.table_mut().config_mut().state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
-    // A scrub would find the lost file first.
+    // The scrub is stopped, because it would find the lost file before a look does.
     world.partitions.stop_upkeep();
     world
 }
@@ -62,7 +62,7 @@ fn a_partition_whose_newest_segment_is_lost_takes_batches_once_it_is_back() {
     world.pass(ROUND_MS);
     assert_eq!(trouble(&world), "");
     assert_eq!(appended(&mut world, 0), ErrorCode::None);
-    // The file is now cut short by a byte.
+    // Now a byte is cut off the end of the file.
     world.pass(ROUND_MS);
     world.disk.live.get_mut(&newest).unwrap().pop();
     world.pass(ROUND_MS);

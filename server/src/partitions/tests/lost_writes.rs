@@ -1,4 +1,4 @@
-//! Files that lose their names while they are closed: nothing creates them again.
+//! Files that lose their names while they are closed. The server must not create them again.
 
 use super::super::{PartitionId, layout};
 use super::support::*;
@@ -11,8 +11,8 @@ fn directory() -> PathBuf {
     layout::directory(PartitionId { topic: topic_id(), index: 0 })
 }
 
-/// A world without open files, and the path and the content of the segment of its partition 0,
-/// which lost its name.
+/// A world in which no file is open, and the segment of partition 0 has lost its name. Returns also
+/// the path and the content of this segment.
 fn bereft(fill: impl FnOnce(&mut World)) -> (World, PathBuf, Vec<u8>) {
     let mut world = World::new();
     fill(&mut world);
@@ -50,7 +50,8 @@ fn a_batch_whose_file_is_gone_is_refused_and_so_are_all_before_the_next_start() 
     let trouble = world.partitions.files_trouble().unwrap();
     assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
     assert_eq!(appended(&mut world, 1), (ErrorCode::None, 1));
-    // Even now a batch is refused: after the refused batch it would leave a gap.
+    // The file is back, but batches are still refused: there would be a gap before them, where the
+    // lost batch was.
     world.disk.live.insert(path, bytes);
     assert_eq!(appended(&mut world, 0), (ErrorCode::KafkaStorageError, -1));
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 2)]);
@@ -148,14 +149,15 @@ fn a_batch_that_is_written_wakes_its_readers_while_a_later_one_is_lost() {
     let elsewhere = PathBuf::from("elsewhere");
     world.disk.move_away(&directory(), &elsewhere);
     let lost = world.start_produce(0, &rolled());
-    // The loss of the second batch's file is found before the write of the first batch has ended.
+    // The write of the first batch ends only after it was found that the file of the second one is
+    // lost.
     assert_eq!(world.done.len(), 2);
     world.done.swap(0, 1);
     world.settle();
     assert_eq!(world.produced(lost).unwrap().error_code, ErrorCode::KafkaStorageError.code());
     let answer = world.produced(written).unwrap();
     assert_eq!((error(answer.error_code), answer.base_offset), (ErrorCode::None, 1));
-    // To send the records, their file is opened by its name.
+    // The directory is moved back, because the file is opened by its name to send its records.
     world.disk.move_away(&elsewhere, &directory());
     let answer = world.fetched(fetch).expect("it waited for this batch");
     assert_eq!(ranges(&only(answer)), [(1, 1)]);

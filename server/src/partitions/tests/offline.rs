@@ -37,7 +37,7 @@ fn flip_magic(world: &mut World) {
     world.segment(0)[16] ^= 1;
 }
 
-/// Handles an answer to a report. Returns whether all transactions have their markers.
+/// Handles an answer to a report. Returns false if a marker cannot be written now.
 pub(super) fn report(world: &mut World, open: &[i32], fate: Known) -> bool {
     let open = open.iter().map(|partition| {
         let (producer, topic) = (PRODUCER, TOPIC.into());

@@ -227,7 +227,8 @@ fn compacted_topics_need_keys() {
     builder.append(NOW, &(&b"k"[..], None));
     let mut keyless = builder.seal(0, -1).to_vec();
     world.append(0, &keyless);
-    // The record: length, attributes, two deltas, the key's length, the key and the rest.
+    // The bytes of the record are its length, attributes, two deltas, the key's length, the key,
+    // the rest.
     keyless.remove(66);
     (keyless[61], keyless[65], keyless[11]) = (keyless[61] - 2, 1, keyless[11] - 1);
     let answer = world.produce(0, &patch(keyless, 0, &[0]));
@@ -316,7 +317,8 @@ fn the_last_batch_counts_for_a_partition_named_twice() {
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 3)]);
 }
 
-/// Kafka keeps the errors of records that are not a batch apart from the errors of an append.
+/// In Kafka, if one entry of a partition has no batch, its error is the answer for the partition,
+/// whatever happens to the other entry.
 #[test]
 fn records_that_are_no_batch_decide_the_answer_for_a_partition_named_twice() {
     let good = batch(1);
@@ -397,7 +399,7 @@ fn flush_messages_answers_after_the_sync() {
 #[test]
 fn a_malformed_first_batch_refuses_the_whole_request() {
     let mut world = World::new();
-    // The low byte of the attributes says that the batch is transactional.
+    // The changed byte is the low byte of the attributes: it makes the batch transactional.
     let transactional = patch(batch(1), 22, &[0x10]);
     for (bad, expected) in [
         (vec![0; 20], ErrorCode::CorruptMessage),

@@ -1,5 +1,5 @@
-//! The questions of partitions to the coordinators of transactions, before the first batch of each
-//! transaction.
+//! The questions that a partition asks a transaction coordinator before it appends the first batch
+//! of a transaction.
 
 use super::support::*;
 use super::transactions::{ABORT, ADDS, COMMIT, no, transactional, yes};
@@ -86,7 +86,7 @@ fn a_marker_ends_what_a_refused_batch_keeps_back() {
     world.decide(&no(&question.unwrap(), ErrorCode::ConcurrentTransactions));
     world.results(request).unwrap();
     assert_eq!(world.end((7, 0), ABORT, 0), ErrorCode::None);
-    // Now the producer is known from the marker, without a batch: its sequences begin at 0.
+    // Now the partition knows the producer, but only by the marker: its sequences begin at 0.
     assert_eq!(world.transact(transactional(1, 7, 0, 1)).0, ErrorCode::OutOfOrderSequenceNumber);
     assert_eq!(world.transact(transactional(1, 7, 0, 0)), (ErrorCode::None, 1));
 }

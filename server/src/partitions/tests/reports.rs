@@ -1,6 +1,6 @@
-//! Transactions that are open when a shard is loaded. One partition is withheld from clients: its
-//! log has lost records, and share state must durably forget these records first. Transactions in
-//! this partition are reported, too.
+//! Transactions that are open when a shard is loaded, and are reported to their coordinators. One
+//! partition is withheld from clients: its log has lost records, and share groups must first
+//! durably forget these records. Transactions in this partition are reported, too.
 
 use super::super::partition_id::PartitionId;
 use super::super::{Effects, UNWRITTEN_BYTES_MAX};
@@ -12,7 +12,7 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_fairness::Address;
 use muster_transactions::message::{FromSlot, Known};
 
-/// A load found a transaction open in both partitions.
+/// When this world was loaded, a transaction was open in both partitions.
 fn loaded() -> World {
     let mut world = World::new();
     let batches = [(0, transactional(1, 7, 0, 0)), (1, transactional(1, 7, 0, 0))];

@@ -1,4 +1,4 @@
-//! Partitions at rest: recovery points, and the handling of damage at startup.
+//! Partitions while no server runs: recovery points, and damage that the next startup finds.
 
 use super::super::{Effects, Partitions};
 use super::support::*;
@@ -129,7 +129,7 @@ fn a_full_disk_leaves_the_recovery_points_unchanged() {
 #[test]
 fn a_damaged_partition_is_offline_and_all_else_is_served() {
     let mut world = stopped();
-    // The magic byte of the first batch is damaged: nothing leads to the next batch.
+    // The magic byte of the first batch is damaged. So the place of the next batch is unknown.
     world.segment(0)[16] ^= 1;
     let damaged = world.segment(0).clone();
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! Damage that appears while partitions are served: it is found, and only the damaged records are
-//! lost.
+//! Damage that appears while partitions are served. The scrub finds it, and only the damaged
+//! records are lost.
 
 use super::super::{Effects, PartitionId, layout};
 use super::support::*;
@@ -53,7 +53,7 @@ fn damage_is_found_while_the_partition_is_served_and_costs_one_batch() {
 
 #[test]
 fn damage_that_a_fetch_meets_does_not_wait_for_a_pass() {
-    // At this rate there is a read every day and a half.
+    // At this rate (one byte per second) the pass reads only once in a day and a half.
     let mut world = scrubbed(1);
     pass(&mut world);
     let len = world.segment(0).len() / 20;
@@ -62,7 +62,8 @@ fn damage_that_a_fetch_meets_does_not_wait_for_a_pass() {
     assert_eq!(error(world.fetch(0, 6).error_code), ErrorCode::CorruptMessage);
     world.pass(1);
     assert_eq!(found(&world), 1);
-    // It is not known where the batches after it begin, within these few kilobytes.
+    // The batches that follow cannot be found either, because these few kilobytes do not suffice to
+    // recognise where they begin.
     assert_eq!(error(world.fetch(0, 6).error_code), ErrorCode::CorruptMessage);
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0), (1, 1), (2, 2), (3, 3)]);
     assert_eq!(world.append(0, &batch(1)), 20);
@@ -71,18 +72,20 @@ fn damage_that_a_fetch_meets_does_not_wait_for_a_pass() {
 
 #[test]
 fn suspects_do_not_change_the_rate_of_the_pass() {
-    // The pass reads the first partition; the second one is due after many seconds.
+    // The pass has read the first partition. At this rate it reads the second one many seconds
+    // later.
     let mut world = scrubbed(100);
     pass(&mut world);
     let first = world.segment(0).len() as u64;
     assert_eq!(world.partitions.disk().counters.scrubbed_bytes, first);
-    // One damaged byte makes all batches unreadable: their lengths lead nowhere.
+    // The damaged byte makes all batches unreadable, because their lengths no longer lead to the
+    // next one.
     world.segment(0)[16] ^= 1;
     let id = PartitionId { topic: topic_id(), index: 0 };
     world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
     world.pass(1);
     assert_eq!((found(&world), world.partitions.disk().counters.scrubbed_bytes), (1, 2 * first));
-    // Nothing is left to read at this place.
+    // The place is in a damaged part now, so nothing is left to read there.
     for _ in 0..100 {
         world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
         world.pass(1);
@@ -113,7 +116,7 @@ fn a_scrub_opens_only_files_that_are_there() {
         let names: Vec<_> = world.disk.live.keys().filter(|path| is_lost(path)).collect();
         assert_eq!(names, [] as [&PathBuf; 0], "by a suspect: {by_suspect}");
         assert!(world.partitions.files_trouble().is_some_and(|it| it.contains("is gone")));
-        // The other partition is scrubbed meanwhile, and this one once its files are back.
+        // Meanwhile the other partition is scrubbed. This one is scrubbed when its files are back.
         let (passes, second) = (world.partitions.disk().counters.scrubs, world.segment(1).len());
         assert!(passes > 1 && world.partitions.disk().counters.scrubbed_bytes >= second as u64);
         world.disk.live.extend(lost);

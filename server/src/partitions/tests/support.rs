@@ -29,15 +29,15 @@ pub(super) struct World {
     pub config: Config,
     pub image: ClusterImage,
     pub now: i64,
-    /// The wall clock, which advances with `now`; a test may also set it alone.
+    /// The wall clock. It advances with `now`, but a test may also change it without `now`.
     pub wall: Wall,
     pub disk: Disk,
-    /// The address of the client of calls.
+    /// The address of the client that calls.
     pub address: Address,
-    /// Completions that have not been returned yet.
+    /// Completions that have not been passed to the partitions yet.
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
-    /// The recent jump of the wall clock, in ms.
+    /// How far the wall clock has just jumped, in ms.
     pub jumped_ms: i64,
     pub failed_reads: Vec<FailedRead>,
     pub questions: Vec<Question>,
@@ -101,7 +101,7 @@ impl World {
         self.perform(out);
     }
 
-    /// Starts a new process on the same files.
+    /// Stops this process and starts a new one, which opens the same files.
     pub(super) fn reopen(&mut self) {
         self.settle();
         let directory = tempfile::tempdir().unwrap();
@@ -114,7 +114,8 @@ impl World {
         self.settle();
     }
 
-    /// Makes a call. Its file operations are performed, but their completions wait for `settle`.
+    /// Makes a call. Performs its file operations, but keeps their completions until `settle` is
+    /// called.
     pub(super) fn call<T>(
         &mut self,
         version: i16,
@@ -154,12 +155,13 @@ impl World {
         }
     }
 
-    /// Returns all completions, and the completions that follow from them.
+    /// Passes all completions to the partitions. The operations that these cause are completed,
+    /// too.
     pub(super) fn settle(&mut self) {
         while self.settle_one() {}
     }
 
-    /// Returns one completion.
+    /// Passes one completion to the partitions. Returns false if there is none.
     pub(super) fn settle_one(&mut self) -> bool {
         let Some(done) = self.done.pop_front() else { return false };
         let mut out = Effects::default();
@@ -209,7 +211,7 @@ impl World {
         }
     }
 
-    /// Fills the parts of files into an answer and releases them.
+    /// Puts the records from parts of files into an answer, and releases the parts.
     fn sent(&mut self, response: Response<'static>, files: &[FileRange]) -> Response<'static> {
         let Response::Fetch(mut body) = response else { panic!("not a fetch") };
         let partitions = body.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
@@ -321,7 +323,7 @@ impl World {
         self.disk.live.get_mut(&path)
     }
 
-    /// The names of the files of one partition.
+    /// The names of the segment files of one partition.
     pub(super) fn segments(&self, partition: i32) -> Vec<String> {
         let id = PartitionId { topic: topic_id(), index: partition };
         let directory = layout::directory(id);
@@ -419,7 +421,8 @@ pub(super) fn patch(mut batch: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     batch[at..at + bytes.len()].copy_from_slice(bytes);
     let header = BatchHeader::read(&batch).unwrap();
     let (by, time) = (header.timestamp_type(), header.max_timestamp);
-    // The checksum is only computed if something changes, so the timestamp is changed and restored.
+    // A changed timestamp makes `set_max_timestamp` compute the checksum. Then the timestamp is
+    // restored.
     set_max_timestamp(&mut batch, TimestampType::CreateTime, time.wrapping_add(1));
     set_max_timestamp(&mut batch, by, time);
     batch
@@ -433,7 +436,7 @@ pub(super) fn sequenced(records: usize, producer: i64, epoch: i16, sequence: i32
     patch(batch(records), 43, &fields)
 }
 
-/// The base and last offsets of the whole batches in the records of a fetch.
+/// The base offset and the last offset of each complete batch in the records of a fetch.
 pub(super) fn ranges(data: &PartitionData<'_>) -> Vec<(i64, i64)> {
     let bytes = data.records.as_ref().unwrap();
     let batches = muster_codec::record_batch::Batches::new(bytes);

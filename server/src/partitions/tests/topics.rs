@@ -127,8 +127,8 @@ fn a_read_outlives_its_segment() {
     assert_eq!(ranges(&only(world.fetched(request).unwrap())), [(0, 0)]);
 }
 
-/// Changes the file of partition 0 without the server's knowledge, and restarts. Returns the end of
-/// the log.
+/// Changes the file of partition 0 while no server runs, and starts a server again. Returns the end
+/// of the log.
 fn end_after(change: fn(&mut Vec<u8>)) -> i64 {
     let mut world = World::new();
     for _ in 0..3 {

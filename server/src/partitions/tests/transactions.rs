@@ -1,5 +1,5 @@
-//! Transactions of a partition: the end of the readable committed records, the aborted
-//! transactions, and the state that a restart restores from the log.
+//! Transactions in a partition: where the readable committed records end, which transactions are
+//! aborted, and the state that a restart restores from the log.
 
 use super::super::{Effects, OffsetTransactions, Partitions};
 use super::support::*;
@@ -13,7 +13,7 @@ use muster_transactions::partition::End;
 pub(super) const COMMIT: bool = true;
 pub(super) const ABORT: bool = false;
 
-/// The first version of Produce that adds partitions to the transaction by itself.
+/// The first version of Produce in which the server adds the partitions to the transaction.
 pub(super) const ADDS: i16 = 12;
 
 /// A batch of a transaction.
@@ -46,7 +46,7 @@ impl OffsetTransactions for NoGroups {
     }
 }
 
-/// A positive verdict with the stamp of this number.
+/// A positive verdict on a question. Its stamp has the number `sequence`.
 pub(super) fn yes(question: &Question, sequence: u64) -> Verdict {
     let stamp = Stamp { coordinator_epoch: 1, sequence };
     let Question { number, producer, .. } = *question;
@@ -58,7 +58,8 @@ pub(super) fn no(question: &Question, error: ErrorCode) -> Verdict {
 }
 
 impl World {
-    /// Produces batches in a transaction. The question may be answered later.
+    /// Produces batches in a transaction. Returns the question that is asked, which may be answered
+    /// later.
     pub(super) fn start_transactional(
         &mut self,
         version: i16,
@@ -84,7 +85,8 @@ impl World {
         Some(partitions.map(|it| (error(it.error_code), it.base_offset)).collect())
     }
 
-    /// Produces a batch to partition 0 in a transaction. A question gets a positive verdict.
+    /// Produces a batch to partition 0 in a transaction. If a question is asked, its verdict is
+    /// positive.
     pub(super) fn transact(&mut self, batch: Vec<u8>) -> (ErrorCode, i64) {
         let (request, question) = self.start_transactional(ADDS, &[(0, batch)]);
         self.settle();
