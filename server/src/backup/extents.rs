@@ -1,4 +1,4 @@
-//! How many bytes of each file had been written at the moment of a backup.
+//! The number of bytes that had been written to each file at the moment of a backup.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub(crate) struct Extents {
 pub(crate) struct FileExtent {
     pub(crate) path: String,
     pub(crate) bytes: u64,
-    /// The length of the copy, which is filled up with zeros.
+    /// The length of the copy. It has zeros after its first `bytes` bytes.
     pub(crate) length: u64,
 }
 

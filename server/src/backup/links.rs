@@ -22,7 +22,7 @@ pub struct Links {
     pub(crate) former_points_from: Option<u32>,
     /// The directory for the links.
     pub(crate) into: PathBuf,
-    /// How many bytes of each file are written. The answer returns them.
+    /// How many bytes of each file have been written. If the links can be made, this is the answer.
     pub(crate) extents: Extents,
     pub(crate) to: Sender<Result<Extents, String>>,
 }
@@ -68,7 +68,8 @@ impl Links {
         Ok(())
     }
 
-    /// Makes a directory for links. Its parent `into` exists unless the backup was given up.
+    /// Makes a directory for links, and its parents up to `into`. It fails if `into` is missing,
+    /// which means that the backup was given up.
     fn make_below(&self, data: &Path, directory: &Path) -> io::Result<()> {
         let mut path = data.join(&self.into);
         for part in directory {
@@ -81,8 +82,8 @@ impl Links {
         Ok(())
     }
 
-    /// Links a file. The file may be missing, as another thread removes the directories of deleted
-    /// topics.
+    /// Makes a link to a file. A missing file is no error: another thread may just have removed the
+    /// directory of a deleted topic.
     fn link(&self, data: &Path, file: &Path) -> io::Result<()> {
         let (from, to) = (data.join(file), data.join(&self.into).join(file));
         absent_is_fine(if file.ends_with(START_OFFSET_FILE) {

@@ -1,4 +1,4 @@
-//! The meeting of all shards that makes a backup consistent.
+//! A barrier at which all shards meet, so that a backup has their files as of one moment.
 
 use super::Extents;
 use crossbeam_channel::Sender;
@@ -41,7 +41,7 @@ impl Meeting {
         Self { shards, until, state, changed: Condvar::new() }
     }
 
-    /// Waits until all shards have arrived. Returns false, to every shard, if one is late.
+    /// Waits until all shards have arrived. If one is late, returns false to all of them.
     pub(crate) fn attend(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Waiting(came) = *state {

@@ -5,18 +5,19 @@
 //! ticket, and sends the ticket to the admin listener. The ticket proves that the client can write
 //! in the data directory. Then the server acts:
 //!
-//! 1. The threads of all shards meet ([`Meeting`]). So no shard is ahead of another: the backup has
-//!    no commit of an offset, for example, whose record it lacks.
-//! 2. Each shard notes how far its files are written ([`Extents`]). Its thread for files then makes
-//!    hard links below `backup/files` ([`Links`]), in order with the shard's other operations on
-//!    names.
+//! 1. The threads of all shards meet ([`Meeting`]). So no shard is ahead of another: for example,
+//!    if the backup has the commit of an offset, it also has the record before this offset.
+//! 2. Each shard notes how much of its files has been written ([`Extents`]). The thread for its
+//!    file system calls then makes hard links in the directory `backup/TICKET` ([`Links`]). It does
+//!    so in order with the shard's other calls that change names.
 //! 3. The answer has the extents. The server continues: it removes names, and appends after the
 //!    extents. It never changes a linked file in another way; a file that it would reuse is removed
 //!    instead.
 //!
 //! The tool then copies or links the files, up to their extents, and removes `backup`.
 //!
-//! The meeting takes less than a second; nothing else in the server waits for another shard.
+//! The meeting takes at most a second. While the server serves, this is the only time when a
+//! shard's thread waits for other shards.
 
 mod extents;
 mod links;

@@ -52,9 +52,9 @@ impl Drop for Stage {
     }
 }
 
-/// Writes a ticket. The server may run as another user, the owner of the data directory, who gets
-/// the directory and the ticket. That user may have put a symbolic link here, so no link is
-/// followed.
+/// Writes a ticket. The server may run as another user, who owns the data directory; the directory
+/// of the backup and the ticket are given to this user. Symbolic links are not followed, because
+/// this user may have put one here.
 fn write_ticket(path: &Path, ticket: &str, owner: &Metadata) -> io::Result<()> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = File::from(open(path, flags, Mode::empty())?);
@@ -65,7 +65,7 @@ fn write_ticket(path: &Path, ticket: &str, owner: &Metadata) -> io::Result<()> {
     give(&directory, owner)
 }
 
-/// Changes the owner of a file of this process to the owner of another file.
+/// Gives a file to the user and the group that own another file.
 pub(crate) fn give(file: &File, owner: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;
     if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The address of the first shard; each further shard uses the next port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Empty stands for all interfaces. In an advertised address, it stands for this host's name.
+    /// If the host is empty, this means all interfaces. In an advertised address it means the name
+    /// of this host.
     pub host: String,
     pub port: u16,
 }
@@ -81,7 +82,7 @@ impl Address {
         self.host.parse().ok()
     }
 
-    /// Refuses an address that means all interfaces, as Kafka does for `advertised.listeners`.
+    /// Refuses the IP addresses 0.0.0.0 and ::, as Kafka does for `advertised.listeners`.
     pub(super) fn routable(self, what: &str) -> Result<Self, String> {
         if self.ip().is_some_and(|ip| ip.is_unspecified()) {
             Err(format!(
@@ -115,7 +116,7 @@ fn split(text: &str) -> Option<(&str, Option<&str>)> {
     }
     match text.rsplit_once(':') {
         _ if text.parse::<Ipv6Addr>().is_ok() => Some((text, None)),
-        // Refuse to guess where a bare IPv6 address ends and the port begins.
+        // It would be a guess where an IPv6 address without brackets ends and the port begins.
         Some((host, _)) if host.contains(':') => None,
         Some((host, port)) => Some((host, Some(port))),
         None => Some((text, None)),

@@ -1,4 +1,5 @@
-//! Configs that clients altered at runtime: by resource, they override the server's values.
+//! Configs that clients have altered at runtime. For their resource they override the server's
+//! values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ pub const TOPIC_RESOURCE: i8 = 2;
 pub const BROKER_RESOURCE: i8 = 4;
 /// Kafka's resource type of loggers, which have no configs in muster.
 pub const LOGGER_RESOURCE: i8 = 8;
-/// Kafka's resource type of client metrics subscriptions. Any name is allowed.
+/// Kafka's resource type of client metrics subscriptions. Any name that is not empty is allowed.
 pub const CLIENT_METRICS_RESOURCE: i8 = 16;
 /// Kafka's resource type of groups. The name is the group id; the group need not exist.
 pub const GROUP_RESOURCE: i8 = 32;

@@ -12,7 +12,7 @@ impl Config {
         !self.authorizer_class_name.is_empty()
     }
 
-    /// The rules of the authorizer apart from the ACLs.
+    /// The rules by which the authorizer decides, besides the ACLs themselves.
     pub(crate) fn acl_rules(&self) -> AclRules {
         AclRules {
             super_users: super_users(self).map(str::to_owned).collect(),

@@ -1,10 +1,10 @@
 //! The configs of a broker: one row for each key. All else is derived from these rows.
 //!
 //! A field is Kafka's key with `_` for `.`. Types, defaults and ranges are those of Kafka 4.4
-//! (`AbstractKafkaConfig.CONFIG_DEF`). Exceptions are `log.dir`, `offsets.topic.segment.bytes`, the
-//! maxima of `quota.window.num` and of the partitions of internal topics, and values that would
-//! lock out all clients. Keys of features that muster does not have (tiered storage, plug-ins and
-//! others) are in `unserved`.
+//! (`AbstractKafkaConfig.CONFIG_DEF`). They differ from Kafka's for `log.dir` and
+//! `offsets.topic.segment.bytes`, in the maxima of `quota.window.num` and of the partitions of
+//! internal topics, and where a value would lock out all clients. Keys of features that muster does
+//! not have (tiered storage, plug-ins and others) are in `unserved`.
 
 use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
@@ -49,10 +49,11 @@ macro_rules! broker_configs {
         #[derive(Debug, Clone, PartialEq)]
         pub struct Config {
             $(pub $field: $type,)*
-            /// The keys that the file or the command line set, with their values as text.
+            /// The keys that the file or the command line set, with their values as text. Also keys
+            /// that were not set, but for which muster has chosen a value ([`Self::default_to`]).
             pub(super) set: BTreeMap<&'static str, String>,
-            /// Keys that clients cannot override: the keys of the command line, and the keys of
-            /// listeners.
+            /// The keys of the command line, including keys of single listeners, in lower case.
+            /// Clients cannot override them.
             pub(super) pinned: BTreeSet<String>,
             /// Keys of single listeners or SASL mechanisms. Their values are not printed.
             pub(super) of_listeners: OfListeners,
@@ -60,8 +61,8 @@ macro_rules! broker_configs {
             pub(super) unserved: BTreeSet<String>,
             /// The values of those `unserved` keys that are sizes of thread pools.
             pub(super) unserved_threads: BTreeMap<&'static str, i64>,
-            /// Keys that were set and promise what muster does not do, each with a line that says
-            /// so.
+            /// Keys that were set although muster does not do what their values promise. Each has a
+            /// line that says so.
             pub(super) promises: BTreeMap<String, String>,
             /// The listeners and the data directory, once they are decided.
             pub served: Option<Served>,
@@ -113,14 +114,15 @@ broker_configs! {
     admin_lag_groups: Vec<String> = Vec::new(), Valid::Any, [obeyed];
     // muster's own: the maximum age of a survey of all groups' lag when a client asks for the lag.
     admin_lag_interval_ms: i64 = 10_000, at_least(100), [obeyed];
-    // muster's own: the metrics show this number of groups, and of partitions: those with the most
-    // lag.
+    // muster's own: the number of groups with the most lag that the metrics show, and the number of
+    // partitions with the most lag.
     admin_lag_top: i32 = 100, between(0, 10_000), [obeyed];
     // muster's own: the address of metrics, health and the page; empty to switch them off.
     admin_listener: String = "127.0.0.1:9190".into(), Valid::Any, [obeyed];
     // muster's own: whether the admin listener shows records of topics.
     admin_records: bool = false, Valid::Any, [obeyed];
-    // muster's own, for tests: whether POST /reset removes all topics, groups and configs.
+    // muster's own, for tests: whether POST /reset removes everything that clients have created,
+    // except users.
     admin_reset_enable: bool = false, Valid::Any, [obeyed];
     // muster's own: the token that clients of the admin listener must send.
     admin_token: Option<Password> = None, Valid::Any, [obeyed];
@@ -376,8 +378,8 @@ broker_configs! {
     sasl_oauthbearer_scope_claim_name: String = "scope".into(), Valid::Any, [obeyed];
     sasl_oauthbearer_sub_claim_name: String = "sub".into(), Valid::Any, [obeyed];
     sasl_server_max_receive_size: i32 = 524_288, at_least(1), [obeyed];
-    // muster's own: the memory that a shard uses for its clients apart from durable state. Other
-    // limits in bytes are fractions of this value.
+    // muster's own: the memory that a shard uses for its clients apart from durable state. Some
+    // other limits are fractions of this value.
     shard_memory_max_bytes: i64 = SHARD_BYTES_MAX as i64, at_least(SHARD_BYTES_MAX as i64 / 2),
         [obeyed];
     share_coordinator_append_linger_ms: i32 = -1, at_least(-1), [];
@@ -425,7 +427,8 @@ broker_configs! {
     ssl_truststore_password: Option<Password> = None, Valid::Any, [obeyed dynamic];
     ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed dynamic];
     // muster's own: the rate at which the log is read back to check the state of groups, and also
-    // the rate at which partition segments are read to find damage. 0 switches off both.
+    // the rate at which partition segments are read to find damage. 0 switches off both, and the
+    // looks at partition files.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
     // muster's own: the longest time for a stop, even if something hangs.
     stop_max_ms: i64 = 50_000, at_least(1_000), [obeyed];

@@ -31,7 +31,7 @@ impl Default for ClientMetricsConfig {
     }
 }
 
-/// A client attribute that a subscription can match, with Kafka's name.
+/// A client attribute that a subscription can match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClientAttribute {
     InstanceId,
@@ -54,7 +54,8 @@ impl ClientAttribute {
     ];
 }
 
-/// Selects the clients of a subscription. Each expression must match the whole attribute.
+/// The patterns that select the clients of a subscription. A pattern must match the whole value of
+/// an attribute, not only a part of it.
 #[derive(Debug, Clone, Default)]
 pub struct ClientPatterns(BTreeMap<ClientAttribute, Regex>);
 
@@ -187,8 +188,8 @@ impl ClientPatterns {
     }
 }
 
-/// Splits an item into attribute and expression like Java's `split("=")`: `=` at the end is
-/// ignored.
+/// Splits an item into attribute and expression. As with Java's `split("=")`, each `=` at the end
+/// of the item is ignored.
 fn pattern(item: &str) -> Option<(ClientAttribute, Regex)> {
     let (name, expression) = item.trim_end_matches('=').split_once('=')?;
     let name = name.trim();

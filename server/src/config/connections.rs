@@ -13,8 +13,9 @@ impl Config {
         overrides(self).filter_map(Result::ok).collect()
     }
 
-    /// Whether Kafka's brokers would use this listener among themselves. As in Kafka, its
-    /// connections are not closed when there are more than `max.connections`.
+    /// Whether this is the listener that Kafka's brokers would use for connections to each other.
+    /// As in Kafka, no connection of this listener is closed because there are more than
+    /// `max.connections`.
     pub(crate) fn is_between_brokers(&self, listener: &str) -> bool {
         let name = self.inter_broker_listener_name.as_deref().unwrap_or("PLAINTEXT");
         listener.eq_ignore_ascii_case(name)

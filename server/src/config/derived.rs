@@ -1,5 +1,5 @@
-//! Values derived from the configs: for the coordinators, for topics and groups, and with the
-//! changes that clients made at runtime.
+//! Values that are derived from the configs: the configs of the coordinators, of topics and of
+//! groups, and the configs after the changes that clients have made at runtime.
 
 use super::assignors::of_consumer_groups;
 use super::broker::SHARD_BYTES_MAX;
@@ -34,14 +34,15 @@ impl Config {
         }
     }
 
-    /// The number of partitions of `__share_group_state`, at least one for each slot. The default
-    /// of `share.coordinator.state.topic.num.partitions` may be lower than the number of slots. A
-    /// value that was set is not lower, because the rules refuse a lower value.
+    /// The number of partitions of `__share_group_state`: at least one for each slot. If
+    /// `share.coordinator.state.topic.num.partitions` is not set, its default may be lower than the
+    /// number of slots. If it is set, the rules have refused a lower value.
     pub fn share_state_partitions(&self) -> i32 {
         self.share_coordinator_state_topic_num_partitions.max(self.offsets_topic_num_partitions)
     }
 
-    /// Scales a limit that is `default` bytes at the default of `shard.memory.max.bytes`.
+    /// Returns a limit that grows in proportion to `shard.memory.max.bytes`. With the default of
+    /// this config the limit is `default`.
     pub(crate) fn of_memory(&self, default: usize) -> usize {
         let memory = u128::from(self.shard_memory_max_bytes.max(0).unsigned_abs());
         usize::try_from(default as u128 * memory / SHARD_BYTES_MAX as u128).unwrap_or(usize::MAX)
@@ -122,8 +123,8 @@ impl Config {
         self.client_telemetry_metrics_enable && !self.admin_listener.trim().is_empty()
     }
 
-    /// Whether pushed client metrics have a destination. Kafka has the same condition for asking
-    /// clients to push: a configured reporter that receives metrics.
+    /// Whether pushed client metrics have a destination. Otherwise clients are not asked to push.
+    /// Kafka, too, asks them only if a reporter is configured that receives their metrics.
     pub fn receives_telemetry(&self) -> bool {
         self.shows_telemetry() || !self.client_telemetry_otlp_endpoint.trim().is_empty()
     }
@@ -152,7 +153,7 @@ impl Config {
         self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == name)
     }
 
-    /// Whether topics sync their records after a number of records by default
+    /// Whether by default a topic syncs its records after a number of records
     /// (`log.flush.interval.messages`).
     pub fn flushes_records(&self) -> bool {
         self.log_flush_interval_messages < i64::MAX
@@ -175,7 +176,7 @@ impl Config {
     }
 
     /// The configs that a shard runs with: these configs, then the overrides for all brokers, then
-    /// the overrides for this node id. Derived again for each image.
+    /// the overrides for this node id. A shard derives them again for each image.
     pub fn with_dynamic(&self, altered: &impl Altered, node_id: u32) -> Self {
         let of = |resource: &str| altered.configs(BROKER_RESOURCE, resource);
         self.with_overrides([of(ALL_BROKERS), of(&node_id.to_string())].into_iter().flatten())
@@ -191,8 +192,8 @@ impl Config {
         config
     }
 
-    /// Stored values of a broker, or of all brokers, that are not used: one message each, for the
-    /// operator.
+    /// Returns a message, for the operator, for each value that is stored for a broker or for all
+    /// brokers but not used.
     pub fn unused_dynamic(&self, altered: &impl Altered, resource: &str) -> Vec<String> {
         let of = match resource {
             ALL_BROKERS => "all brokers".to_owned(),
@@ -245,7 +246,8 @@ impl Config {
         Self::key(name).is_none() && unserved_alterable::alterable(name).is_some()
     }
 
-    /// The note about a stored config of a broker whose name is not known; None if it is known.
+    /// A note for the operator about a stored broker config whose name neither muster nor Kafka
+    /// knows. None if the name is known.
     pub fn note_of_unknown(name: &str) -> Option<String> {
         let is_unknown = Self::is_altered_unserved(name) && !unserved::names().any(|it| it == name);
         is_unknown.then(|| {
@@ -260,7 +262,7 @@ impl Config {
         Self::is_of_one_broker(name) || unserved_alterable::is_of_one_broker(name)
     }
 
-    /// Kafka's default of a list that [`Config`] does not have.
+    /// Kafka's default of a broker config of type list that is not in [`Config`].
     pub(crate) fn default_of_unserved(name: &str) -> &'static str {
         unserved_alterable::default_of(name)
     }
@@ -296,7 +298,8 @@ impl Config {
         rules::check(&config).into_iter().next().map_or(Ok(()), |broken| Err(broken.rule))
     }
 
-    /// The retention from `log.retention.ms`, else from the minutes, else from the hours; -1 means
+    /// The value of `log.retention.ms`; if it is not set, that of `log.retention.minutes`; if it is
+    /// not set, either, that of `log.retention.hours`. The result is in milliseconds; -1 means
     /// forever.
     pub fn log_retention_ms(&self) -> i64 {
         let minutes = || self.log_retention_minutes.map(|minutes| i64::from(minutes) * 60_000);
@@ -328,9 +331,9 @@ pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicC
     config.topic_defaults().with(overrides)
 }
 
-/// The compaction config for the log of each of `shards` shards. The log holds the records of the
-/// offsets topic, so that topic's config counts; None if the topic is not compacted. `config` is
-/// the shard's config with altered values ([`Config::with_dynamic`]).
+/// The compaction config for the log of a shard, if there are `shards` shards. The log has the
+/// records of the offsets topic, so the config of this topic applies. None if `log.cleaner.enable`
+/// is false. `config` is the shard's config with altered values ([`Config::with_dynamic`]).
 pub fn compaction(
     config: &Config,
     altered: &impl Altered,
@@ -342,8 +345,8 @@ pub fn compaction(
     config.log_cleaner_enable.then(|| rules_of(config, &topic, shards))
 }
 
-/// The compaction config for a partition of a user topic on each shard. `config` is the shard's
-/// config with altered values.
+/// The compaction config for the partitions of a user topic. A shard's part of the limits depends
+/// on the number of shards. `config` is the shard's config with altered values.
 pub fn topic_compaction(
     config: &Config,
     topic: &TopicConfig,

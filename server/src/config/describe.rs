@@ -8,8 +8,8 @@ use super::{
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// The source of a value, with Kafka's number. The value of the topic or group takes precedence,
-/// then the smaller number.
+/// The source of a value, with Kafka's number. A value that the topic, group or subscription itself
+/// has takes precedence over all others. Of the other sources, that with the smaller number does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Source {
@@ -28,17 +28,17 @@ pub struct Described {
     pub name: Cow<'static, str>,
     /// The value as Kafka formats it.
     pub value: Option<String>,
-    /// The text that was set.
+    /// The text that was set; if none was set, the text of the default.
     pub text: Option<String>,
     pub source: Source,
     pub config_type: ConfigType,
     pub read_only: bool,
-    /// The values from all sources. The first one is in use.
+    /// The values from all sources. The first value is in use.
     pub synonyms: Vec<Synonym>,
 }
 
-/// A value of a config: the value in use, or a value that would be used without the values before
-/// it. Values of a broker are shown as they were set.
+/// A value of a config from one source. The first in a list of them is in use. Each other one would
+/// be used if none of those before it were set. Values of a broker are shown as they were set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synonym {
     pub name: Cow<'static, str>,
@@ -46,7 +46,8 @@ pub struct Synonym {
     pub source: Source,
 }
 
-/// Describes the configs of one broker and of its topics.
+/// Describes configs as one broker has them: its own, and those of topics, groups and
+/// subscriptions.
 #[derive(Debug)]
 pub struct Describer<'a> {
     fixed: &'a Config,
@@ -97,8 +98,8 @@ impl<'a> Describer<'a> {
         with_own_text(described(key, synonyms, default, false), overrides)
     }
 
-    /// Describes a config of a client metrics subscription; `overrides` are those of the
-    /// subscription.
+    /// Describes a config of a client metrics subscription; `overrides` are the configs that were
+    /// set in the subscription.
     pub fn client_metrics(
         &self,
         key: &Key<ClientMetricsConfig>,
@@ -154,14 +155,15 @@ impl<'a> Describer<'a> {
         described.collect()
     }
 
-    /// Describes altered configs that are not keys of muster, for the broker or for all brokers.
+    /// Describes configs that are not keys of muster, but were altered for the broker or for all
+    /// brokers.
     pub fn all_unserved(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
         let names = [self.of_broker, self.of_all_brokers].into_iter().flatten().flatten();
         let names: BTreeSet<_> = names.map(|(name, _)| name).filter(|it| is_asked(it)).collect();
         names.into_iter().filter_map(|name| self.unserved(name)).collect()
     }
 
-    /// Describes altered configs that are not keys of muster, for all brokers.
+    /// Describes configs that are not keys of muster, but were altered for all brokers.
     pub fn unserved_of_all(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
         let names = self.of_all_brokers.into_iter().flatten().map(|(name, _)| name);
         let names = names.filter(|name| is_asked(name));
@@ -189,7 +191,7 @@ impl<'a> Describer<'a> {
             text,
             source: synonyms.first().map_or(Source::Default, |first| first.source),
             config_type: Config::altered_type(name).unwrap_or(ConfigType::Unknown),
-            // Read-only as in Kafka, although clients can alter it.
+            // The config is read-only, as in Kafka, although clients can alter it.
             read_only: true,
             synonyms,
         })
@@ -206,8 +208,8 @@ impl<'a> Describer<'a> {
         Some(named(name, described(key, synonyms, Value::Null, true)))
     }
 
-    /// The values of a group of keys, ordered by source, starting with the first value of `name`
-    /// itself.
+    /// The values of a group of keys, in the order of their sources. Leaves out all values before
+    /// the first value of `name` itself.
     fn synonyms(&self, name: &'static str, group: &[&'static str]) -> Vec<Synonym> {
         use Source::{Default, DynamicBroker, DynamicDefaultBroker, StaticBroker};
         let sources = [DynamicBroker, DynamicDefaultBroker, StaticBroker, Default].into_iter();
@@ -237,7 +239,8 @@ impl<'a> Describer<'a> {
     }
 }
 
-/// Makes a description. Its value is the value of the first synonym, or `value` without synonyms.
+/// Makes a description. Its value is the value of the first synonym, or `value` if there are no
+/// synonyms.
 fn described<C>(
     key: &Key<C>,
     synonyms: Vec<Synonym>,
@@ -253,12 +256,12 @@ fn described<C>(
     Described { name: name.into(), value, text, source, config_type, read_only, synonyms }
 }
 
-/// Names a description after a listener's key. Kafka describes such keys as read-only.
+/// Gives a description the name of a listener's key. Like Kafka, muster describes it as read-only.
 fn named(name: &str, described: Described) -> Described {
     Described { name: name.to_owned().into(), ..described }
 }
 
-/// Adds the text that was set for the topic or group itself.
+/// Adds the text that was set for the topic, group or subscription itself.
 fn with_own_text(described: Described, overrides: &Overrides) -> Described {
     match overrides.get(&*described.name) {
         Some(own) => Described { text: Some(own.clone()), ..described },

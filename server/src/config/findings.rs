@@ -1,4 +1,5 @@
-//! Errors and warnings about a configuration: all at once, each with its file and line.
+//! Errors and warnings about a configuration. All of them are reported at once. Those about a file
+//! name the file and the line.
 
 use super::{Config, TopicConfig, unserved};
 use std::fmt;
@@ -69,7 +70,7 @@ impl Findings {
         lines.join("\n") + "\n"
     }
 
-    /// A finding with file and line, in the form that compilers use.
+    /// A finding with its file and line, if it has them, in the form that compilers use.
     pub fn line(&self, finding: &Finding) -> String {
         match (&self.file, finding.line) {
             (Some(file), Some(line)) => format!("{file}:{line}: {finding}"),
@@ -111,7 +112,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The most typing errors in a name for which a similar key is suggested.
+/// A similar key is suggested for a name with at most this number of typing errors.
 const TYPING_ERRORS_MAX: usize = 3;
 
 /// A known key that the name was probably meant to be.
@@ -125,7 +126,8 @@ pub(super) fn similar(name: &str) -> Option<&'static str> {
     }
     let errors_max = TYPING_ERRORS_MAX.min(name.len() / 4);
     let known = Config::KEYS.iter().map(|key| key.name).chain(unserved::names());
-    // Each missing or additional character is an error, so other lengths need no distance.
+    // A missing or additional character is an error. So keys whose length differs by more than
+    // `errors_max` need not be compared.
     let near = known.filter(|known| known.len().abs_diff(name.len()) <= errors_max);
     let distances = near.map(|known| (strsim::damerau_levenshtein(&name, known), known));
     distances.min().filter(|(errors, _)| *errors <= errors_max).map(|(_, known)| known)

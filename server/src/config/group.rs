@@ -130,7 +130,7 @@ const BOUNDS: &[[&str; 3]] = &[
     ],
 ];
 
-/// Pairs of keys whose first value must be greater than the second.
+/// Pairs of keys: the value of the first must be greater than the value of the second.
 const GREATER: &[[&str; 2]] = &[
     ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"],
     ["share.session.timeout.ms", "share.heartbeat.interval.ms"],
@@ -176,8 +176,8 @@ impl GroupConfig {
         ))
     }
 
-    /// Checks the rules about values that the group sets. Values that the group does not set are
-    /// the broker's.
+    /// Checks the rules that involve a value that the group sets. `self` has the broker's value for
+    /// each key that the group does not set.
     fn check_rules(&self, broker: &Config, is_set: impl Fn(&str) -> bool) -> Result<(), String> {
         for [name, min, max] in BOUNDS.iter().filter(|[name, ..]| is_set(name)) {
             let Some(value) = self.number(name) else { continue };

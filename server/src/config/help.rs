@@ -62,7 +62,8 @@ impl ConfigType {
 }
 
 impl Valid {
-    /// The bounds in words, as they follow the type in the list.
+    /// The bounds in words, such as ", at least 1". The help text prints them after the config's
+    /// type.
     fn bounds(self) -> String {
         match self {
             Self::Any => String::new(),

@@ -13,7 +13,7 @@ pub struct Flags {
     /// muster obeys this config. Other configs are accepted because Kafka has them: their values
     /// are checked, but have no effect.
     pub obeyed: bool,
-    /// Clients may alter this config at runtime, for all brokers or for one.
+    /// Clients may alter this config at runtime, for all brokers or for a single broker.
     pub dynamic: bool,
     /// Kafka does not describe this config to clients.
     pub internal: bool,
@@ -77,8 +77,8 @@ impl<C> Key<C> {
         printed.unwrap_or_else(|| text.to_owned())
     }
 
-    /// The items of a list without repetitions; a list of replicas keeps its repetitions. Empty
-    /// items stay, so that the rules refuse them.
+    /// Splits a list into its items. Repeated items are removed, except from a list of replicas.
+    /// Empty items are kept, and the validator refuses them where they are not allowed.
     fn items(&self, text: &str) -> Vec<String> {
         let mut items = words(trimmed(text));
         if !matches!(self.valid, Valid::ThrottledReplicas(_)) {
@@ -120,7 +120,8 @@ pub(super) fn find<C>(keys: &'static [Key<C>], name: &str) -> Option<&'static Ke
     keys.binary_search_by(|key| key.name.cmp(name)).ok().map(|at| &keys[at])
 }
 
-/// Kafka's name of a field, with `.` for `_`. No Kafka key contains `_`.
+/// Returns Kafka's key for a field: the field's name with each `_` replaced by `.`. No key of Kafka
+/// contains `_`.
 pub(super) const fn dotted<const N: usize>(field: &str) -> [u8; N] {
     let mut name = [b'.'; N];
     let mut at = 0;
@@ -133,7 +134,7 @@ pub(super) const fn dotted<const N: usize>(field: &str) -> [u8; N] {
     name
 }
 
-/// Makes the config name of a field a `&'static str`; see [`dotted`].
+/// Returns the config name of a field as a `&'static str`; see [`dotted`].
 macro_rules! key_name {
     ($field:ident) => {
         const {
@@ -150,7 +151,7 @@ macro_rules! key_name {
 pub(super) use key_name;
 
 /// Declares configs that override the broker's: a type, its table of keys sorted by name, and the
-/// defaults. A field is Kafka's key with `_` for `.`.
+/// defaults. Each field has the name of its Kafka key, with each `.` replaced by `_`.
 macro_rules! derived_configs {
     ($(#[$doc:meta])* $name:ident;
         $($field:ident: $type:ty = |$config:ident| $default:expr, $valid:expr, [$($flag:ident)*]
@@ -194,8 +195,8 @@ macro_rules! derived_configs {
                 },
             )*];
 
-            /// These configs with the overrides of a resource, which were checked when they were
-            /// set.
+            /// Applies overrides, such as those of a topic, to these configs. They were checked
+            /// when a client set them.
             pub(super) fn with(mut self, overrides: &crate::config::Overrides) -> Self {
                 for (name, value) in overrides {
                     if let Some(key) = Self::key(name) {

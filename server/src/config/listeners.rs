@@ -101,7 +101,8 @@ impl Config {
     /// set.
     ///
     /// # Errors
-    /// The value is malformed, muster can serve none of the listeners, or two are alike.
+    /// The value is malformed, muster can serve none of the listeners, or two listeners have the
+    /// same name or address.
     pub fn client_listeners(&self) -> Result<Vec<Listener>, String> {
         const KEY: &str = "listeners";
         if self.set_text(KEY).is_none() {

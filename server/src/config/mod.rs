@@ -6,9 +6,9 @@
 //! several keys, `unserved` the keys of features that muster does not have, and `findings` the
 //! errors and warnings about a configuration.
 //!
-//! [`Config::read`] reads a file once and collects all findings. [`Config::served`] keeps the
-//! addresses that `addresses.rs` determines, so that DescribeConfigs of a broker shows its own
-//! listener.
+//! [`Config::read`] reads a file once and collects all findings. [`Config::served`] has the
+//! addresses that the server really uses (`addresses.rs`). DescribeConfigs of a broker shows them
+//! as that broker's listeners.
 
 mod address;
 mod altered;
@@ -138,7 +138,7 @@ impl Config {
         Ok(())
     }
 
-    /// Applies a pair, or adds a finding.
+    /// Applies one key and its value. Adds a finding if they are invalid or have no effect.
     fn take(&mut self, line: Option<usize>, name: &str, value: &str, findings: &mut Findings) {
         let Some(key) = Self::key(name) else {
             match self.take_of_listener(name, value) {
@@ -188,11 +188,11 @@ impl Config {
         finding.kind
     }
 
-    /// Adopts the number of partitions of `__transaction_state` that a data directory has, which
-    /// may differ from the default.
+    /// Sets the number of partitions of `__transaction_state` to `count`, the number that the data
+    /// directory has. It may differ from the default.
     ///
     /// # Errors
-    /// The key was set to another number, which is returned.
+    /// The file or the command line sets another number, which is returned.
     pub fn keep_transactions_partitions(&mut self, count: i32) -> Result<(), i32> {
         let configured = self.transaction_state_log_num_partitions;
         if configured == count {
@@ -206,7 +206,8 @@ impl Config {
         Ok(())
     }
 
-    /// Whether the command line set a key. It then takes precedence over what clients alter.
+    /// Whether the command line set a key. Its value then takes precedence over a value that
+    /// clients set.
     pub fn is_pinned(&self, key: &str) -> bool {
         self.pinned.contains(key)
     }
@@ -216,8 +217,9 @@ impl Config {
         self.set.get(key).map(String::as_str)
     }
 
-    /// The text of a key for one broker, without altered values: the text as it was set, or as it
-    /// follows from the server's listeners and data directory.
+    /// The text of a key for one broker, without what clients altered. It is the text from the file
+    /// or the command line, or one derived from the broker's node id, the listeners or the data
+    /// directory.
     pub(crate) fn fixed_text(&self, key: &str, node_id: u32) -> Option<String> {
         let of_shard = |served: &Served, first: fn(&ServedListener) -> &Address| {
             let text = |it: &ServedListener| {
@@ -235,12 +237,13 @@ impl Config {
         }
     }
 
-    /// A line for each key that was set and promises something that muster does not do.
+    /// Warnings, one for each key that was set although muster does not do what the key promises.
     pub fn promises(&self) -> impl Iterator<Item = &str> {
         self.promises.values().map(String::as_str)
     }
 
-    /// The other keys that were set and have no effect, for a line in the log.
+    /// The keys that were set and have no effect, for a line in the log. The keys of
+    /// [`Self::promises`] are left out.
     pub fn set_without_effect(&self) -> impl Iterator<Item = &str> {
         let keys = Self::KEYS.iter().filter(|key| !key.flags.obeyed).map(|key| key.name);
         let keys = keys.filter(|name| self.set.contains_key(name));

@@ -5,14 +5,14 @@ use super::{Config, ConfigType, Key, Served, ServedListener};
 use crate::security::{Mechanism, Secret};
 use std::collections::BTreeMap;
 
-/// The values by listener name and rest of the key. The listener name is in lower case; it is empty
-/// for all listeners.
+/// Values by the two parts of their key: the listener's name in lower case, and the rest. The name
+/// is empty in a key that applies to all listeners.
 pub(super) type OfListeners = BTreeMap<(String, String), Secret>;
 
 /// The prefix of the keys of one listener; the listener's name follows it.
 const PREFIX: &str = "listener.name.";
 
-/// The broker keys apart from TLS that a listener may override.
+/// The broker keys that a listener may override, apart from the keys of TLS and of tokens.
 const OF_LISTENER: [&str; 5] = [
     "connections.max.reauth.ms",
     "max.connection.creation.rate",
@@ -68,7 +68,7 @@ const OF_MECHANISM: [&str; 3] =
 const OF_TOKENS: &str = "sasl.oauthbearer.";
 
 impl Config {
-    /// These configs, overridden by the keys of a listener.
+    /// Returns these configs with the values that the listener overrides.
     pub(crate) fn of_listener(&self, listener: &str) -> Self {
         let mut config = self.clone();
         let listener = listener.to_ascii_lowercase();
@@ -81,8 +81,8 @@ impl Config {
         config
     }
 
-    /// These configs, overridden by the keys of a listener, then by the keys of one of its
-    /// mechanisms.
+    /// Returns these configs with the values that the listener overrides, and then those that its
+    /// SASL mechanism overrides.
     pub(crate) fn of_listener_and_mechanism(&self, listener: &str, mechanism: Mechanism) -> Self {
         let mut config = self.of_listener(listener);
         for key in Self::KEYS {
@@ -94,8 +94,9 @@ impl Config {
         config
     }
 
-    /// Finds a listener key that clients may alter by its full name. None if there is no such key
-    /// or listener; an offline change does not know the listeners, and accepts any.
+    /// Looks up a listener key by its full name. None if there is no such key or listener, or if
+    /// clients may not alter the key. Any listener name is accepted if the listeners are not known,
+    /// as when configs are changed while the server is stopped.
     pub(crate) fn altered_of_listener(&self, name: &str) -> Option<ListenerKey> {
         let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
         let key = Self::key(key)?;
@@ -117,7 +118,8 @@ impl Config {
         key.is_some_and(|key| !OF_ALL_BROKERS.contains(&key))
     }
 
-    /// The listener of a full key name whose key is one of [`OF_CERTIFICATES`].
+    /// The listener in a full key name such as `listener.name.NAME.ssl.keystore.key`. None unless
+    /// the key is one of [`OF_CERTIFICATES`].
     pub(crate) fn listener_of_certificates(&self, name: &str) -> Option<&ServedListener> {
         let key = self.altered_of_listener(name)?.key;
         let (listener, _) = name.strip_prefix(PREFIX)?.split_once('.')?;
@@ -140,7 +142,7 @@ impl Config {
         self.of_listeners.get(&place).map(Secret::text)
     }
 
-    /// The value of a mechanism's key: for this listener, else for all listeners.
+    /// The value of a mechanism's key: the one set for this listener, else the one set for all.
     pub(crate) fn of_mechanism(
         &self,
         listener: &str,
@@ -152,7 +154,7 @@ impl Config {
         of(listener.to_ascii_lowercase()).or_else(|| of(String::new()))
     }
 
-    /// Sets a key of a listener or mechanism; None if the name is another key.
+    /// Sets a key of a listener or of a mechanism. Returns None if the key belongs to neither.
     ///
     /// # Errors
     /// The value is invalid.

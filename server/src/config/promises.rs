@@ -9,7 +9,8 @@ const NO_TIMED_SYNC: &str = "muster syncs no partition after a time: set \
                              log.flush.interval.messages to limit what a power loss can take";
 const OWN_METRICS: &str = "muster has no plug-ins: its metrics are at admin.listener";
 
-/// Numeric keys: the key, the numbers that promise something, and what muster does instead.
+/// Each row has a key with a numeric value, the values that promise something, and the behavior of
+/// muster instead.
 const NUMBERS: &[(&str, RangeInclusive<i64>, &str)] = &[
     ("default.replication.factor", SEVERAL, ONE_REPLICA),
     ("log.flush.interval.ms", INTERVAL, NO_TIMED_SYNC),
@@ -29,8 +30,8 @@ const INTERVAL: RangeInclusive<i64> = i64::MIN..=i64::MAX - 1;
 const TEXTS: &[(&str, &str)] =
     &[("kafka.metrics.reporters", OWN_METRICS), ("metric.reporters", OWN_METRICS)];
 
-/// The behavior of muster that differs from the promise of a key without effect. None if the value
-/// promises nothing.
+/// Describes what muster does instead of what the key promises with this value. None if it promises
+/// nothing.
 pub(super) fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
     let value = value.trim();
     let of_number = NUMBERS.iter().find(|(key, ..)| *key == name);

@@ -70,7 +70,7 @@ const RANGES: &[[&str; 3]] = &[
     ],
 ];
 
-/// Pairs of keys whose first value must be at least the second.
+/// Pairs of keys: the value of the first must be at least the value of the second.
 const AT_LEAST: &[[&str; 2]] = &[
     ["group.streams.max.standby.replicas", "group.streams.num.standby.replicas"],
     ["group.streams.max.warmup.replicas", "group.streams.num.warmup.replicas"],
@@ -78,7 +78,7 @@ const AT_LEAST: &[[&str; 2]] = &[
     ["group.share.max.share.sessions", "group.share.max.size"],
 ];
 
-/// Pairs of keys whose first value must be less than the second.
+/// Pairs of keys: the value of the first must be less than the value of the second.
 const LESS: &[[&str; 2]] = &[
     ["group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"],
     ["group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"],
@@ -89,7 +89,8 @@ const LESS: &[[&str; 2]] = &[
 /// its client sends the first request.
 const MAX_IDLE_MS_MIN: i64 = 100;
 
-/// A violated rule, and the key to report: one that the rule involves and that was set.
+/// A violated rule, and the key to which the error message refers: the first key of the rule that
+/// was set, or else the rule's first key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Broken {
     pub(super) key: &'static str,
@@ -149,7 +150,8 @@ impl Check<'_> {
         });
     }
 
-    /// Checks that `__share_group_state` has a partition for each slot, if the number was set.
+    /// Checks that `__share_group_state` has a partition for each slot, if the number of its
+    /// partitions was set.
     fn internal_topics(&mut self) {
         const KEY: &str = "share.coordinator.state.topic.num.partitions";
         if self.config.set_text(KEY).is_some() {

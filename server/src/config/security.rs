@@ -27,7 +27,7 @@ const HTTPS_URL: &str = "https://";
 const TOKEN_HANDLER: &str = "OAuthBearerValidatorCallbackHandler";
 const PLAIN_MODULE: &str = "PlainLoginModule";
 
-/// The prefix of options of PLAIN's login module that define users.
+/// An option of PLAIN's login module with this prefix defines a user.
 const USER_OPTION: &str = "user_";
 
 impl ListenerSecurity {
@@ -90,7 +90,8 @@ fn not_served(listener: &str, name: &str) -> String {
     format!("{MECHANISMS}={name} for listener {listener}: muster serves {}", served.join(", "))
 }
 
-/// The rules for tokens; the keys that verify tokens are loaded later.
+/// Reads the rules by which tokens are checked. The public keys for their signatures are loaded
+/// later.
 fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, String)> {
     let handler = config.of_mechanism(listener, Mechanism::OAuthBearer, HANDLER);
     if handler.is_some_and(|it| it.text().rsplit('.').next() != Some(TOKEN_HANDLER)) {
@@ -120,7 +121,8 @@ impl Config {
     /// The source of the keys that a listener uses to verify tokens.
     ///
     /// # Errors
-    /// No source is configured, or its kind is unknown.
+    /// No source is configured, its kind is unknown, or the options of the login module are
+    /// malformed.
     pub(crate) fn token_keys_source(&self, listener: &str) -> Result<KeysSource, String> {
         let own = self.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
         let url = own.sasl_oauthbearer_jwks_endpoint_url.clone().unwrap_or_default();
@@ -146,8 +148,8 @@ impl Config {
         ))
     }
 
-    /// The certificate authorities trusted for the server that provides the keys. They are options
-    /// of the login module, as in Kafka; None if the options name none.
+    /// The certificate authorities that muster trusts when it fetches the keys from their server.
+    /// As in Kafka, options of the login module name them; None if no option does.
     fn trust_of_keys(&self, listener: &str) -> Result<Option<TrustStore>, String> {
         let Some(text) = self.of_mechanism(listener, Mechanism::OAuthBearer, JAAS) else {
             return Ok(None);

@@ -13,7 +13,7 @@ const THREADS: &[&str] = &[
     "num.replica.fetchers",
 ];
 
-/// The configs of thread pools that [`Config`] does not have, with their defaults.
+/// Thread pools of Kafka that have no field in [`Config`]: the key of each, and its default size.
 const UNSERVED_THREADS: &[(&str, i64)] = &[
     ("remote.log.manager.copier.thread.pool.size", 10),
     ("remote.log.manager.expiration.thread.pool.size", 10),
@@ -24,8 +24,7 @@ const UNSERVED_THREADS: &[(&str, i64)] = &[
 /// The bytes that Kafka's log cleaner needs for each of its threads.
 const DEDUPE_BYTES_OF_A_THREAD: i64 = 1 << 20;
 
-/// The altered configs of all brokers, and the altered configs of one broker, which take
-/// precedence.
+/// The overrides of one broker and those of all brokers. The broker's own take precedence.
 #[derive(Clone, Copy)]
 struct Layers<'a> {
     of_all: Option<&'a Overrides>,
@@ -33,8 +32,9 @@ struct Layers<'a> {
 }
 
 impl Config {
-    /// Checks whether the configs of `resource` (one broker, or all brokers) may become `after`,
-    /// given the values that broker `node` has.
+    /// Checks whether a client may change the overrides of `resource` to `after`. `resource` is one
+    /// broker, or all brokers if it is empty. The new values are compared with those that broker
+    /// `node` has.
     ///
     /// # Errors
     /// Kafka's message for the first invalid value; the error code is INVALID_REQUEST.
@@ -64,7 +64,8 @@ impl Config {
         check_tiers(&before, &after)
     }
 
-    /// Keeps the size of a thread pool that muster does not have, for [`Self::check_step`].
+    /// Remembers the size that the operator set for one of Kafka's thread pools that muster does
+    /// not have. [`Self::check_step`] compares alterations with it.
     pub(super) fn keep_threads(&mut self, name: &str, value: &str) {
         let key = UNSERVED_THREADS.iter().find(|(key, _)| *key == name);
         if let (Some((key, _)), Ok(threads)) = (key, value.trim().parse()) {
@@ -72,7 +73,7 @@ impl Config {
         }
     }
 
-    /// The size of a thread pool that muster does not have, unless it is the default.
+    /// The size of a thread pool that muster does not have; None if no size was set.
     fn unserved_number(&self, altered: Layers<'_>, name: &str) -> Option<i64> {
         let altered = altered.text(name).filter(|_| !self.is_pinned(name));
         let altered = altered.and_then(|text| text.trim().parse().ok());
@@ -126,7 +127,7 @@ fn check_dedupe_buffer(before: &Config, after: &Config) -> Result<(), String> {
 
 /// Checks that a log's limits on local disks do not exceed the limits of the whole log, and that
 /// the lag of remote copies does not exceed the local limits. muster has no remote storage, but
-/// checks the values.
+/// checks these values if they change.
 fn check_tiers(before: &Config, after: &Config) -> Result<(), String> {
     for (unit, of) in [("ms", tiers_ms as fn(&Config) -> Tiers), ("bytes", tiers_bytes)] {
         let tiers = of(after);
@@ -141,7 +142,7 @@ fn check_tiers(before: &Config, after: &Config) -> Result<(), String> {
 #[derive(PartialEq)]
 struct Tiers {
     retention: i64,
-    /// [`AS_RETENTION`] follows the retention.
+    /// [`AS_RETENTION`] means the value of `retention`.
     local: i64,
     lag: i64,
 }

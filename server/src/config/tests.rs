@@ -440,7 +440,7 @@ fn a_group_has_its_own_configs_within_the_bounds_of_its_broker() {
     assert_eq!(session(&["group.consumer.max.session.timeout.ms=50000"], "g"), Some(50_000));
 }
 
-/// The keys' defaults come from the coordinator's; this test finds a key that sets the wrong field.
+/// The keys have the coordinator's defaults. This test finds a key that sets the wrong field.
 #[test]
 fn defaults_of_the_coordinator_are_those_of_the_keys() {
     assert_eq!(Config::default().coordinator(), muster_coordinator::Config::default());

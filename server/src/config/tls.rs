@@ -6,7 +6,7 @@ use muster_tls::{ClientAuth, KeyStore, NameChanges, Settings, TrustStore};
 use std::fmt;
 use std::path::PathBuf;
 
-/// TLS settings for listeners of a shard, which replace the settings of the server's configs.
+/// New TLS settings for some listeners of a shard. They replace those in the server's configs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardTls {
     pub shard: u32,
@@ -63,8 +63,7 @@ impl Config {
         }
     }
 
-    /// The TLS listeners whose settings differ from their settings in earlier configs of the
-    /// server.
+    /// The listeners with TLS whose settings are not the same in `before`, with their new settings.
     pub(crate) fn replaced_tls(&self, before: &Self) -> Vec<Replacement> {
         let encrypted = self.served.iter().flat_map(Served::encrypted);
         let replaced = encrypted.filter_map(|(listener, it)| {

@@ -100,8 +100,8 @@ impl TopicConfig {
         config.check_rules()
     }
 
-    /// The largest record that a compressed batch may have when it is decompressed; None if the
-    /// topic takes records of every size.
+    /// The maximum size of a record in a compressed batch, after decompression; None if the topic
+    /// takes records of every size.
     pub fn decompressed_record_bytes_max(&self) -> Option<usize> {
         let max = self.max_decompressed_message_bytes;
         (i64::from(max) < RECORD_BYTES_MAX).then_some(max.unsigned_abs() as usize)

@@ -1,6 +1,7 @@
 //! Keys of Kafka that are not in [`Config`]: of Kafka 4.4, of earlier versions, of its authorizer
-//! and of plug-ins. Some keys have no effect. The others require a feature that muster lacks; with
-//! them the server refuses to start, so that no operator relies on the feature.
+//! and of plug-ins. Some keys have no effect. The others belong to features that muster lacks. With
+//! a value that uses such a feature the server refuses to start, so that no operator relies on the
+//! feature.
 
 use super::Config;
 
@@ -31,8 +32,8 @@ const DESCRIPTIONS: &str =
     "muster keeps the descriptions of topologies itself, without plug-ins of Java";
 const OLD_ADDRESS: &str = "it belongs to Kafka before 3.0: use listeners and advertised.listeners";
 
-/// The key, the missing feature (None if the key is harmless), and a value that does not use the
-/// feature. No key uses its feature with an empty value.
+/// A key; the feature that it needs and muster lacks, or None if the key is harmless; a value with
+/// which it does not need the feature. With an empty value no key needs its feature.
 type Row = (&'static str, Option<&'static str>, &'static str);
 
 /// Keys of Kafka 4.4.

@@ -1,5 +1,5 @@
-//! Keys of a broker that clients alter in Kafka, and that muster has no use for: a value is
-//! checked, kept and shown, and changes nothing.
+//! Broker keys that clients may alter in Kafka, but that have no effect in muster. muster checks,
+//! keeps and shows their values.
 
 use super::ConfigType;
 use super::key::InvalidValue;
@@ -13,7 +13,7 @@ struct Alterable {
     valid: Valid,
     /// Whether Kafka accepts the key only for one broker, and not for all brokers.
     of_one_broker: bool,
-    /// Kafka's default value if the key is a list: a client may append items to it.
+    /// If the key is a list: Kafka's default value, to which a client may append items.
     default: &'static str,
 }
 
@@ -41,10 +41,10 @@ impl Alterable {
     }
 }
 
-/// The keys of a broker that clients may alter in Kafka, without the keys of [`super::Config`] and
-/// without keys that ask for a feature that is missing.
+/// Broker keys that clients may alter in Kafka. Keys of [`super::Config`] are left out, and so are
+/// keys that would need a feature that muster lacks.
 const ALTERABLE: &[Alterable] = &[
-    // The data directory takes all topics, so it cannot be left out.
+    // No directory may be cordoned: muster has only one, which takes all new topics.
     Alterable::of_one_broker("cordoned.log.dirs", ConfigType::List, Valid::EachOneOf(&[])),
     Alterable::new("follower.fetch.last.tiered.offset.enable", ConfigType::Boolean, Valid::Any),
     Alterable::new("follower.replication.throttled.rate", ConfigType::Long, at_least(0)),
@@ -82,8 +82,8 @@ const ALTERABLE: &[Alterable] = &[
 
 const JMX_REPORTER: &str = "org.apache.kafka.common.metrics.JmxReporter";
 
-/// The type of a key that clients may alter, and that [`super::Config`] does not have: Kafka also
-/// takes names that it does not know, for plug-ins. None if the key cannot be altered.
+/// The type of a key that is not in [`super::Config`], if clients may alter it; else None. As in
+/// Kafka, they may alter names that no one knows, because a plug-in may use them.
 pub(super) fn alterable(name: &str) -> Option<ConfigType> {
     let is_other = || !names().any(|it| it == name) && !name.starts_with(OF_LISTENER);
     let known = known(name).map(|it| it.config_type);

@@ -45,7 +45,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// A value to be shown. Null is a config that is not set and has no default.
+/// The value of a config. `Null` means that the config is not set and has no default.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Null,
@@ -264,7 +264,8 @@ words_of!(CompressionType: Uncompressed = "uncompressed", Zstd = "zstd", Lz4 = "
 
 words_of!(TimestampType: CreateTime = "CreateTime", LogAppendTime = "LogAppendTime");
 
-/// `cleanup.policy`: what happens to old records. If both are false, they stay forever.
+/// `cleanup.policy`: what happens to old records. They stay forever if `delete` and `compact` are
+/// false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CleanupPolicy {
     pub delete: bool,
@@ -445,8 +446,8 @@ fn is_duration(text: &str) -> bool {
     times.is_empty()
 }
 
-/// The text after a number with this unit and at most `decimals_max` decimals; None if the text
-/// does not begin with such a number.
+/// If the text begins with a number and this unit, returns the text after them. None if it does
+/// not, or if the number has more than `decimals_max` decimals.
 fn after_number(text: &str, unit: char, decimals_max: usize) -> Option<&str> {
     let (number, rest) = text.split_once(unit)?;
     let (whole, decimals) = number.split_once(['.', ',']).unwrap_or((number, ""));

@@ -24,7 +24,7 @@ pub enum Entry {
     Reserve,
     /// A backup that is under way or was interrupted.
     Backup,
-    /// A temporary file. It does not show that the directory was in use.
+    /// A temporary file. Its presence does not prove that a server has used the directory.
     Passing,
     /// A foreign file, which muster ignores.
     Unknown,
@@ -65,7 +65,7 @@ pub fn entries(directory: &Path) -> io::Result<Vec<(String, Entry)>> {
     Ok(names.into_iter().map(|name| (Entry::of(&name), name)).map(|(of, it)| (it, of)).collect())
 }
 
-/// The entries of a directory without a stamp that show that it was in use.
+/// The entries that show that a directory was in use, although it has no stamp.
 pub(crate) fn traces_of_use(directory: &Path) -> io::Result<Vec<String>> {
     let is_trace = |(name, entry): &(String, Entry)| match entry {
         Entry::ShardLogs(_) | Entry::Topics | Entry::RecoveryPoints | Entry::Trash => true,

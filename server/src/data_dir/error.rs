@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why a data directory cannot be used. The directory was not changed.
+/// The reason why a data directory cannot be used.
 #[derive(Debug)]
 pub enum DataDirError {
     Io {

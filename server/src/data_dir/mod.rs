@@ -1,15 +1,16 @@
-//! The data directory: locked by one process, with a stamp of the facts that its contents depend
-//! on. The server makes a data directory only of a directory without traces of use, and refuses a
-//! data directory in which something is missing.
+//! The data directory, which one process at a time locks. Its stamp (`meta.properties`) records the
+//! settings that the other files depend on. The server makes a new data directory only where
+//! nothing shows that the directory was in use, and refuses a data directory in which something is
+//! missing.
 //!
-//! The stamp names the log of each shard, and `KnownLog::check` (`shard/known_log.rs`) compares
-//! every log with it: at startup, when a shard is loaded again, when the number of shards changes,
-//! and in `muster log`. A clean stop ends with [`DataDir::record_ends`], on the main thread, when
-//! all shards have stopped. So the next startup knows the minimum length of each log. Between clean
-//! stops the snapshot beside a log shows it.
+//! The stamp names the log of each shard. `KnownLog::check` (`shard/known_log.rs`) compares every
+//! log with it: at startup, when a shard is loaded again, when the number of shards changes, and in
+//! `muster log`. When all shards have stopped, a clean stop ends with [`DataDir::record_ends`] on
+//! the main thread. It writes the length of each log into the stamp. The next startup refuses a log
+//! that is shorter. After a crash the snapshot beside a log shows the minimum length.
 //!
-//! Startup moves files of users' data that it does not need to `trash/`, and leaves unknown files
-//! alone. It deletes only temporary files, and what a deletion or a compaction had begun to delete.
+//! Startup moves files with users' data that it does not need to `trash/`, and ignores unknown
+//! files. It deletes only temporary files, and files whose deletion an earlier server had begun.
 //! `docs/damage-and-recovery.md` is the operator's page.
 
 mod contents;
@@ -51,8 +52,9 @@ impl DataDir {
     /// new data directory with the logs of all shards.
     ///
     /// # Errors
-    /// The directory is held by another process, damaged, has lost its stamp, or was written with
-    /// another number of partitions of an internal topic; or the file system refuses.
+    /// The directory is held by another process, is damaged, has lost its stamp, is a log directory
+    /// of Kafka, or was written with another number of partitions of an internal topic; or the file
+    /// system refuses.
     pub fn open(
         path: &Path,
         placement: Placement,
@@ -62,8 +64,8 @@ impl DataDir {
         Self::open_or_make(path, placement, sizes, ids, |_| Ok(Vec::new()))
     }
 
-    /// Like [`Self::open`]; a new directory has the records of the cluster that `first` returns,
-    /// and the cluster id that it sets.
+    /// Like [`Self::open`], but calls `first` for a new directory. `first` may set the cluster id,
+    /// and returns the first records of the cluster.
     ///
     /// # Errors
     /// The errors of [`Self::open`] and of `first`.
@@ -127,15 +129,15 @@ impl DataDir {
     /// meanwhile.
     ///
     /// # Errors
-    /// A server holds the directory, the directory is not a data directory, or the file system
-    /// refuses.
+    /// A server holds the directory, the directory is damaged or not a data directory, or the file
+    /// system refuses.
     pub fn open_read_only(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock_shared(path)?;
         Ok(Self { path: path.to_owned(), meta: stamp_of(path)?, _lock: lock })
     }
 
-    /// Records that the server starts ([`Meta::begin_start`]), once its logs are found to be good:
-    /// a startup that is refused changes nothing.
+    /// Writes the stamp, to which [`Meta::begin_start`] has added this start. Call this when the
+    /// logs are known to be good: a startup that is refused must change nothing.
     ///
     /// # Errors
     /// The file system refuses.
@@ -143,9 +145,9 @@ impl DataDir {
         self.meta.write(&self.path)
     }
 
-    /// Records the durable end of each shard's log: recovery refuses a log that is shorter. Call
-    /// this when everything that was written is on stable storage. `is_settled`: whether it is
-    /// certain that no transaction lost writes at an earlier reboot.
+    /// Records the durable end of each shard's log. The next startup refuses a log that is shorter.
+    /// Call this when everything that was written is on stable storage. `is_settled` says whether
+    /// it is certain that no transaction lost writes in an earlier reboot.
     ///
     /// # Errors
     /// The file system refuses.
@@ -209,9 +211,9 @@ fn refuse_traces(path: &Path) -> Result<(), DataDirError> {
     }
 }
 
-/// Creates the log of each shard, durable with its first segment. The controller's log also gets
-/// the first records of the cluster. Returns the ends of the logs. Some logs may exist already,
-/// from an interrupted start.
+/// Creates the log of each shard, and makes it durable with its first segment. The controller's
+/// log also gets the first records of the cluster. Returns the ends of the logs. Some logs may
+/// exist already, from an interrupted start.
 fn make_logs(
     path: &Path,
     meta: &Meta,
@@ -244,7 +246,7 @@ fn make_logs(
 /// Locks a directory of any kind against servers and tools.
 ///
 /// # Errors
-/// The directory is held, or does not exist.
+/// The directory is held, or cannot be opened.
 pub fn lock(directory: &Path) -> Result<File, DataDirError> {
     let file = File::open(directory).map_err(|error| failed("open", directory, error))?;
     let locked = file.try_lock();

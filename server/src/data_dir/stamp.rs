@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 pub const STAMP_FILE_NAME: &str = "meta.properties";
 pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 
-/// Version 2 is for equal numbers of partitions in both internal topics; earlier servers assume
-/// equal numbers. Version 3 is for different numbers, and earlier servers refuse it.
+/// The versions of the file. In version 2, `__consumer_offsets` and `__transaction_state` have the
+/// same number of partitions, as servers that know no version 3 assume. In version 3 the numbers
+/// differ, and those servers refuse the file.
 const VERSIONS: [&str; 2] = ["2", "3"];
 
 /// The contents of `meta.properties`.
@@ -29,22 +30,22 @@ pub struct Meta {
     pub transactions_partitions: u32,
     /// How often the server has started.
     pub starts: u32,
-    /// The kernel's boot id under which all writes since the last clean stop were made. None if all
-    /// writes are on stable storage.
+    /// The kernel's boot id at the earliest start of the server whose writes may not all be on
+    /// stable storage yet. None if all writes are there.
     pub boot: Option<String>,
     /// The log of each shard, by shard number.
     pub logs: Vec<KnownLog>,
 }
 
-/// How many numbers each start of the server reserves for loads of a shard, so that each load has a
-/// higher number than all earlier loads. (A failed shard is loaded again, but the pauses between
-/// its loads grow to minutes.)
+/// Each load of a shard has a number, which must be higher than those of all earlier loads. So each
+/// start of the server reserves this many. (A shard that fails is loaded again, but the pauses
+/// between its loads grow to minutes.)
 const LIVES_PER_RUN: u32 = 1_024;
 
 /// Whether the logs that the stamp names must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// The directory is being created: logs may be missing, and none has records.
+    /// The directory is being created. Logs may be missing, and only shard 0's may have records.
     Making,
     /// All logs exist. The server does not start if one is missing.
     Made,
@@ -71,9 +72,9 @@ impl Meta {
         self.logs.len() as u32
     }
 
-    /// The placement of this directory. The stamp does not store the number of partitions of
-    /// `__share_group_state`. It may change: only partitions with the number of a slot have
-    /// records.
+    /// The placement of this directory. The stamp has no number of partitions of
+    /// `__share_group_state`. The operator may change that number, because only partitions that
+    /// have the number of a slot have records.
     pub fn placement(&self) -> Placement {
         let Self { offsets_partitions, transactions_partitions, .. } = *self;
         Placement {
@@ -84,9 +85,9 @@ impl Meta {
         }
     }
 
-    /// Counts the server's starts; `boot` is the kernel's boot id. Returns whether the machine was
-    /// rebooted since the last clean stop, so that writes may be missing. The old boot id then
-    /// stays recorded until this has been handled.
+    /// Counts that the server starts; `boot` is the kernel's present boot id. Returns whether the
+    /// machine was rebooted without a clean stop before, so that writes may be missing. The old
+    /// boot id then stays recorded until the missing writes have been handled.
     pub fn begin_start(&mut self, boot: &str) -> bool {
         self.starts = self.starts.saturating_add(1);
         let is_lost = self.boot.as_deref().is_some_and(|before| before != boot);
@@ -112,7 +113,7 @@ impl Meta {
     /// Reads the stamp of a directory, even while a server holds the directory.
     ///
     /// # Errors
-    /// The stamp does not exist, or is damaged.
+    /// The stamp cannot be read, is damaged, or is Kafka's.
     pub fn read(directory: &Path) -> Result<Self, DataDirError> {
         let path = stamp_file(directory);
         let bytes = fs::read(&path).map_err(|error| super::failed("read", &path, error))?;

@@ -62,7 +62,8 @@ fn an_interrupted_creation_of_a_directory_is_repeated() {
             fs::create_dir_all(segment(dir.path(), 0).parent().unwrap()).unwrap();
             fs::write(segment(dir.path(), 0), &log[..len]).unwrap();
         }
-        // Only a segment whose header was not written yet is shorter.
+        // Such a short segment is left only if its header was not written yet, so it has only
+        // zeros.
         if left.is_some_and(|len| len < log.len()) {
             fs::write(segment(dir.path(), 0), vec![0; left.unwrap()]).unwrap();
         }

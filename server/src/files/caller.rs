@@ -1,5 +1,5 @@
-//! A thread that makes a shard's file system calls, one after the other, as they may wait for a
-//! disk.
+//! A thread that makes the file system calls of a shard, one after the other. The shard does not
+//! make them itself, because they may wait for a disk.
 
 use super::{Call, CallDone, FileError, Freeing};
 use crate::directories::{self, absent_is_fine};
@@ -45,9 +45,10 @@ impl Caller {
         Ok(Self { calls, ended })
     }
 
-    /// Queues a call, whose end will wake the shard.
+    /// Queues a call. When it ends, it wakes the shard.
     pub(super) fn call(&self, call: Call<File>, waker: Waker) {
-        // If the thread has ended, dropping the message wakes the shard, which then notices.
+        // If the thread has ended, the message is dropped at once. This wakes the shard, which then
+        // finds that the thread has ended.
         drop(self.calls.send((call, Wake(waker))));
     }
 
@@ -70,12 +71,12 @@ impl Drop for Wake {
     }
 }
 
-/// Opens a file like [`Call::Open`] if this needs no disk: the file exists, and its name and inode
-/// are in the kernel's cache.
+/// Opens a file like [`Call::Open`], but only if no disk is needed: the file exists, and the
+/// kernel's cache has its name and inode.
 pub(super) fn open_at_once(data: &Path, path: &Path, mode: OpenMode) -> Option<File> {
     match mode.writes {
         Writes::Cached => File::open_cached(&data.join(path)),
-        // Such opens are rare, and may have to create the file first.
+        // Files with these modes are opened rarely, and opening may have to create them first.
         Writes::Durable | Writes::Aside => None,
     }
 }

@@ -1,5 +1,5 @@
-//! File system calls that may wait for a disk: they change or look up names, change lengths, or
-//! close files. They are made one after the other, while the shard continues.
+//! File system calls that may wait for a disk: those that change or look up names, change lengths,
+//! or close files. They are made one after the other. The shard continues meanwhile.
 
 use super::{Call, Descriptor, FileIo};
 use hashbrown::HashMap;
@@ -7,7 +7,7 @@ use muster_storage::{FileId, FileToken};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-/// The purpose of a call, to handle its end.
+/// The purpose of a call. It decides how the end of the call is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Open(FileId),
@@ -16,8 +16,8 @@ pub(super) enum Purpose {
     Rename(Option<FileToken>),
     /// Another change of a name.
     Name,
-    /// A look: checks which file a path leads to. `file` is the id of the file that should be
-    /// there, if that file is open when the look begins.
+    /// Looks up which file a path leads to. If the file with the id `file` is open when the look
+    /// begins, the path should lead to it.
     Look {
         token: FileToken,
         file: Option<FileId>,
@@ -28,16 +28,16 @@ pub(super) enum Purpose {
 /// The calls of a shard, in the order of the requests.
 #[derive(Debug)]
 pub(super) struct Calls<F> {
-    /// The calls that have not begun. The first one is an open that must wait.
+    /// The calls that have not begun. The first of them opens a file, and has to wait.
     waiting: VecDeque<(Purpose, Call<F>)>,
     under_way: VecDeque<(Purpose, Directories)>,
-    /// The directories in which calls change or look up names.
+    /// The directories in which calls change names or open files.
     busy: HashMap<PathBuf, Busy>,
     closes: usize,
     renames: usize,
     /// The number of the last rename; the first is 1.
     last_rename: u64,
-    /// When the first waiting call became the first.
+    /// The time at which the present first call in `waiting` became the first.
     waits_since: i64,
     /// When the first call under way began.
     begun_at: i64,
@@ -87,8 +87,8 @@ impl<F: Descriptor> Calls<F> {
         self.waiting.front().map(|(purpose, _)| *purpose)
     }
 
-    /// Sets the file of the next call, which is a look, to the open file. A look does not hold its
-    /// file before it begins, because an earlier open may wait until this file is closed.
+    /// The next call must be a look. Gives it the file if the file is open. A look does not hold
+    /// its file earlier, because an open that waits before it may wait until this file is closed.
     pub(super) fn look_at(&mut self, open: impl FnOnce(&Path) -> Option<F>) {
         if let Some((_, Call::Look { path, file })) = self.waiting.front_mut() {
             *file = open(path);
@@ -101,8 +101,8 @@ impl<F: Descriptor> Calls<F> {
         self.begin(io, purpose, call, now);
     }
 
-    /// Truncates a file, ahead of waiting calls. The first waiting call may be an open of the same
-    /// id, which waits for the truncation.
+    /// Truncates a file before the waiting calls are made. The first of them may open the file with
+    /// the same id, which has to wait for the truncation.
     pub(super) fn truncate<I: FileIo<File = F>>(
         &mut self,
         io: &mut I,
@@ -113,7 +113,7 @@ impl<F: Descriptor> Calls<F> {
         self.begin(io, Purpose::Truncate(id), call, now);
     }
 
-    /// Closes a file, ahead of waiting calls, which may wait for this.
+    /// Closes a file before the waiting calls are made, as one of them may wait for this.
     pub(super) fn close<I: FileIo<File = F>>(&mut self, io: &mut I, file: F, now: i64) {
         self.closes += 1;
         self.begin(io, Purpose::Close, Call::Close { file }, now);
@@ -139,7 +139,8 @@ impl<F: Descriptor> Calls<F> {
         Some(purpose)
     }
 
-    /// Whether an unfinished call changes or looks up names in the directory of a file.
+    /// Whether the directory of this file has an unfinished call that changes names or opens a
+    /// file.
     pub(super) fn concern(&self, file: &Path) -> bool {
         !self.busy.is_empty() && file.parent().is_some_and(|it| self.busy.contains_key(it))
     }
@@ -155,7 +156,7 @@ impl<F: Descriptor> Calls<F> {
         self.last_rename
     }
 
-    /// When the first call under way began. Calls are made one after the other.
+    /// The time at which the call that is being made began. Calls are made one after the other.
     pub(super) fn since(&self) -> Option<i64> {
         (!self.under_way.is_empty()).then_some(self.begun_at)
     }
@@ -190,7 +191,7 @@ impl<F: Descriptor> Calls<F> {
     }
 }
 
-/// The directories in which a call changes or looks up names.
+/// The directories in which a call changes names or opens a file.
 fn directories<F>(call: &Call<F>) -> Directories {
     let parent = |path: &Path| path.parent().map(Path::to_owned);
     match call {

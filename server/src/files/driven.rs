@@ -1,5 +1,5 @@
-//! [`FileIo`] on a driver (a ring or a poller): keeps what operations need until they end. The
-//! thread of a [`Caller`] makes the calls that the driver does not make.
+//! Implements [`FileIo`] with a driver (a ring or a poller) and the thread of a [`Caller`], which
+//! makes the calls that the driver cannot make. Keeps what operations need until they end.
 
 use super::caller::{Ended, open_at_once};
 use super::{Call, Caller, Descriptor, FileIo, Files, PartsTo};
@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many files may be closing before opens wait. They use descriptors that are reserved for the
-/// shard ([`Descriptors`](crate::descriptors::Descriptors)).
+/// If this many files are being closed, opens wait. Files that are being closed use descriptors
+/// that are reserved for the shard ([`Descriptors`](crate::descriptors::Descriptors)).
 const CLOSING_MAX: usize = 64;
 
 const SPARE_BUFFERS_MAX: usize = 8;
@@ -24,7 +24,7 @@ pub struct DrivenIo<D> {
     /// The directory that all paths are relative to.
     data: PathBuf,
     caller: Caller,
-    /// The results of calls that were not taken yet.
+    /// The results of ended calls, until they are taken.
     ended: VecDeque<Ended>,
     /// The parts of the next slice.
     slice: Option<Slice>,
@@ -32,7 +32,7 @@ pub struct DrivenIo<D> {
     spare: Vec<AlignedBuf>,
 }
 
-/// Which part of an aligned read was requested.
+/// An aligned read reads whole blocks. This is the part of its bytes that was requested.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     skip: usize,
@@ -57,7 +57,7 @@ impl<D: Driver> DrivenIo<D> {
         Files::new(CLOSING_MAX, now)
     }
 
-    /// Whether a call has ended since this was last asked.
+    /// Takes a result from the calling thread, if there is one. Returns whether there was one.
     pub(crate) fn has_ended(&mut self) -> bool {
         let ended = self.caller.ended();
         let has_ended = ended.is_some();
@@ -65,7 +65,7 @@ impl<D: Driver> DrivenIo<D> {
         has_ended
     }
 
-    /// The requested bytes of a finished read; None for an unknown token.
+    /// The requested bytes of a read that has finished. None if no read has this token.
     pub(crate) fn take_read(
         &mut self,
         token: u64,

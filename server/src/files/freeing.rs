@@ -1,9 +1,6 @@
-//! A thread for slow work that no client waits for: it frees the space of unlinked files in pieces,
-//! and removes directories. Freeing a file at once would block the core: half a gigabyte takes 100
-//! ms.
-//!
-//! The directories of deleted topics are removed here, too. The server at startup does not read
-//! their files.
+//! A thread for slow work that no client waits for. It frees the space of unlinked files in pieces,
+//! because freeing a file at once would block the core: half a gigabyte takes 100 ms. It also
+//! removes the directories of deleted topics, whose files the server at startup does not read.
 
 use crate::directories::absent_is_fine;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -18,26 +15,26 @@ use std::thread;
 use std::time::Duration;
 use tracing::error;
 
-/// How many bytes are freed at once. A pause then gives time to the core and the file system's
-/// journal.
+/// The number of bytes that are freed at once. A pause follows each piece, so that the core and the
+/// file system's journal can do other work.
 ///
 /// Files are truncated at multiples of this size. The reason is sendfile(2): pages that it has
-/// passed to a socket may still be on their way to a client. Pages that are dropped whole stay
-/// intact until then. In a page that is cut, the kernel zeroes the rest, and a page may be as large
-/// as 2 MiB.
+/// passed to a socket may still be on their way to a client. They stay intact until then if the
+/// truncation drops the whole page. If it cuts a page, which may be as large as 2 MiB, the kernel
+/// zeroes the rest of the page.
 const PIECE_BYTES: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The pause after each directory of small files.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
-/// How many files the thread may hold open; further files are freed at once.
+/// The thread holds at most this many files open. If there are more, unlinking frees them at once.
 const FILES_MAX: usize = 256;
 
 /// How many directories may wait; further directories are removed at once.
 const DIRECTORIES_MAX: usize = 1 << 18;
 
-/// Directories with more bytes are removed first, as the disk may need the space.
+/// Directories with more bytes than this are removed first, as the disk may need the space.
 const MUCH_BYTES: u64 = 1 << 20;
 
 /// The handle of the thread, which ends when the last clone is dropped.
@@ -58,8 +55,8 @@ pub(super) struct Held(Option<Removed>);
 #[derive(Debug)]
 struct Removed {
     file: File,
-    /// The directory of the file's former name. It is synced before the file is cut, in case a
-    /// crash brings the name back.
+    /// The directory in which the file had its name. Before the file is truncated, the directory is
+    /// synced: otherwise the name of the truncated file could exist again after a crash.
     directory: Option<PathBuf>,
 }
 
@@ -90,7 +87,7 @@ impl Freeing {
 
     /// Frees a file that was unlinked meanwhile.
     pub(super) fn free(&self, held: Held) {
-        // If the thread has ended, the file is closed here.
+        // If the thread has ended, the file is closed here, which frees its space at once.
         held.0.into_iter().for_each(|removed| drop(self.files.send(removed)));
     }
 
@@ -114,7 +111,7 @@ fn work(files: &Receiver<Removed>, mut directories: Directories) {
     loop {
         crossbeam_channel::select_biased! {
             recv(files) -> removed => match removed {
-                // Closing a file that cannot be freed in pieces frees it.
+                // If the file could not be freed in pieces, closing it frees it at once.
                 Ok(removed) => drop(free(&removed)),
                 Err(_) => return,
             },
@@ -127,7 +124,7 @@ fn work(files: &Receiver<Removed>, mut directories: Directories) {
     }
 }
 
-/// The directories to remove, in two queues by size.
+/// The directories to remove, in two queues: first those with many bytes.
 struct Directories {
     received: Receiver<PathBuf>,
     waiting: Arc<AtomicUsize>,
@@ -171,7 +168,8 @@ fn bytes_in(directory: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// Truncates a file in steps, unless it has another name, or is open or mapped elsewhere.
+/// Truncates an unlinked file in steps. Does nothing if it still has a name, or is open or mapped
+/// elsewhere.
 fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
     let metadata = file.metadata()?;
     let mut left = metadata.len();
@@ -179,8 +177,8 @@ fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
         return Ok(());
     }
     if let Some(directory) = directory {
-        // If a power loss brought the name back, the file would have to be whole: sync the removal
-        // first.
+        // A power loss could undo the removal of the name, and the file would then have to be
+        // complete. So sync the removal before the first truncation.
         File::open(directory)?.sync_all()?;
     }
     while left > PIECE_BYTES {

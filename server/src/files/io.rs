@@ -1,9 +1,9 @@
 //! The interface between a shard's files and the I/O that carries out their operations: a driver
 //! with a thread, or the simulator's disk.
 //!
-//! For all of them `Files` decides which operations there are, when they start, and since when they
-//! are under way. So both drivers have the same order of durability, the same limits and the same
-//! health checks.
+//! `Files` decides which operations there are and when they start, and notes since when they are
+//! under way. It does so for every kind of I/O. So the order of durability, the limits and the
+//! health checks are always the same.
 
 use crate::backup::Links;
 use muster_storage::{FileDone, FileToken, OpenMode};
@@ -45,7 +45,7 @@ pub trait FileIo {
     /// Starts a read.
     fn read(&mut self, file: &Self::File, offset: u64, len: u32, token: FileToken);
 
-    /// Starts a sync of all writes that have ended.
+    /// Starts a sync. It makes durable all writes that ended before it.
     fn sync(&mut self, file: &Self::File, token: FileToken);
 
     /// Adds bytes to the slice that [`Self::send`] will send.
@@ -54,7 +54,8 @@ pub trait FileIo {
     /// Adds a part of a file to the slice that [`Self::send`] will send.
     fn put_file(&mut self, file: &Self::File, offset: u64, len: u32);
 
-    /// Sends the slice of added parts, reads it, or drops it.
+    /// Ends the slice to which parts were added. The slice is sent, read into memory for
+    /// encryption, or dropped.
     fn send(&mut self, to: PartsTo<Self::Conn>);
 }
 
@@ -88,19 +89,19 @@ pub enum Call<F> {
         from: PathBuf,
         to: PathBuf,
     },
-    /// Makes a hard link `name` to a file, or moves the file if it `may_move` and cannot be linked;
-    /// a failure is only logged.
+    /// Makes a hard link with the path `name` to the file at `path`. If that is impossible and the
+    /// file `may_move`, moves it to `name`. A failure is only logged.
     Keep {
         path: PathBuf,
         name: PathBuf,
         may_move: bool,
     },
-    /// Looks up the file at a path. If `file` is open, the path should lead to it.
+    /// Looks up which file a path leads to. If `file` is not None, the path should lead to it.
     Look {
         path: PathBuf,
         file: Option<F>,
     },
-    /// Makes hard links for a backup, and answers the backup itself.
+    /// Makes hard links for a backup, which gets the result directly.
     Link(Box<Links>),
     Close {
         file: F,
@@ -118,13 +119,14 @@ pub enum CallDone<F> {
         from: PathBuf,
         error: io::Error,
     },
-    /// The length of the file; None if the path leads to no file, or not to the open file.
+    /// The result of a look: the file's length, or None if the path leads to no file or to another
+    /// file than the open one.
     Looked(io::Result<Option<u64>>),
     /// The result of any other call.
     Done,
 }
 
-/// The completion that follows from the end of a call.
+/// An event that the end of a call causes for the shard.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CallEnd<C> {
     Done(FileDone),
@@ -141,8 +143,8 @@ pub trait Descriptor: Clone {
     fn is_in_use(&self) -> bool;
 }
 
-/// A file operation failed that must not fail. The text names the operation and the reason. The
-/// process must end.
+/// The failure of a file operation that must not fail. The text names the operation and the reason.
+/// The process must end.
 #[derive(Debug)]
 pub struct FileError(pub(crate) String);
 
@@ -157,7 +159,7 @@ impl Error for FileError {}
 /// Where the parts of a slice go.
 #[derive(Debug, Clone, Copy)]
 pub enum PartsTo<C> {
-    /// The socket of a connection.
+    /// To the socket of a connection.
     Socket(C),
     /// To the reactor, which encrypts the bytes for the connection.
     Reactor(C),

@@ -1,8 +1,10 @@
-//! A lane: a file id, the file that is open under it, and the waiting operations. Operations start
-//! in the order of the requests, and wait only for unfinished operations on which they depend.
+//! A lane has a file id, the file that is open under it, and the operations that wait for it.
+//! Operations start in the order of the requests. They wait only for unfinished operations on which
+//! they depend.
 //!
-//! Work starts only when all of its files are open, and so does a slice of an answer. So an open
-//! waits only for operations that have started, and these end by themselves.
+//! An operation starts only when its file is open, and a slice of an answer only when all of its
+//! files are open. If a file cannot be opened until another is closed, it waits only for operations
+//! that have started, and these end by themselves.
 
 use muster_storage::{FileOp, OpenMode};
 use std::collections::VecDeque;
@@ -15,9 +17,10 @@ pub(super) struct Lane<F> {
     /// The path of the file, for errors.
     path: PathBuf,
     queue: VecDeque<Waiting>,
-    /// How many waiting operations close or truncate the file, or open another file under this id.
+    /// The number of waiting operations that close or truncate the file, or open another file under
+    /// its id.
     turns: usize,
-    /// How many slices wait for other files and need this file to stay open.
+    /// The number of slices for which this file must stay open, because they wait for another file.
     users: usize,
 }
 
@@ -37,11 +40,12 @@ enum State<F> {
 pub(super) enum Waiting {
     Op {
         op: FileOp,
-        /// The number of the last rename requested before the operation. Later renames must not
-        /// delay it: one of them may wait for an open that waits for this operation.
+        /// The number of the last rename that was requested before this operation. Later renames
+        /// must not delay the operation: such a rename may wait for an open, and the open for this
+        /// operation.
         last_rename: u64,
     },
-    /// A slice, by its number, that has a part of the file.
+    /// The number of a slice that contains a part of the file.
     Slice(u64),
 }
 
@@ -82,14 +86,14 @@ impl<F: Clone> Lane<F> {
         !self.queue.is_empty()
     }
 
-    /// Whether parts of the file can be read now. Reads do not wait for writes.
+    /// Whether parts of the file can be read now. Reads need not wait until writes have ended.
     pub(super) fn is_readable(&self) -> bool {
         self.turns == 0 && matches!(self.state, State::Open(_))
     }
 
-    /// Whether an operation may start now. Reads may start before waiting operations; others may
-    /// not. Changes are `held` while a file in the same directory is being renamed, as their
-    /// durability may depend on the new name.
+    /// Whether an operation may start now. Only a read may start before operations that wait
+    /// already. `held` says that a file in the same directory is being renamed: then no write or
+    /// sync starts, because its durability may depend on the new name.
     pub(super) fn starts(&self, op: &FileOp, held: bool) -> bool {
         if matches!(op, FileOp::Read { .. }) {
             return self.is_readable();
@@ -102,8 +106,8 @@ impl<F: Clone> Lane<F> {
         self.queue.push_back(waiting);
     }
 
-    /// Takes the next waiting operation, if it may start. `rename` is the number of the first
-    /// unfinished rename in the directory.
+    /// Takes the first waiting operation if it may start. `rename` is the number of the oldest
+    /// unfinished rename in the file's directory.
     pub(super) fn next(&mut self, rename: Option<u64>) -> Option<Waiting> {
         let is_ready = match self.queue.front()? {
             Waiting::Op { op, last_rename } => {
@@ -138,7 +142,8 @@ impl<F: Clone> Lane<F> {
         self.state = State::Open(file);
     }
 
-    /// The file could not be opened. Takes the operations that wait for it, up to its close.
+    /// Call this if the file could not be opened. Takes the operations that wait for it, except
+    /// those from the first one on that closes it or opens another file.
     pub(super) fn not_opened(&mut self) -> Vec<Waiting> {
         self.state = State::Missing;
         let end = self.queue.iter().position(Waiting::ends_file).unwrap_or(self.queue.len());

@@ -1,6 +1,6 @@
 //! Files that must exist but cannot be opened, for example because they were removed. The
-//! operations that wait for such a file fail; the next operation tries again. Also handles files
-//! that no longer exist when they are to be renamed.
+//! operations that wait for such a file fail, and the next operation on it tries to open it again.
+//! Also handles renames of files that no longer exist.
 
 use super::calls::Purpose;
 use super::lane::Waiting;
@@ -36,7 +36,7 @@ impl<I: FileIo> Files<I> {
         self.start_waiting(io, free)
     }
 
-    /// Opens a missing file again for the operations that wait now.
+    /// Tries to open a missing file again, for an operation that was added.
     pub(super) fn open_if_missing(&mut self, io: &mut I, file: FileId) {
         let Some(lane) = self.lanes.get_mut(&file).filter(|lane| lane.is_missing()) else { return };
         lane.open_again();

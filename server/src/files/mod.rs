@@ -1,5 +1,5 @@
-//! A shard's open files. Decides when the file operations of its logs start, and which syncs wait
-//! for which writes. Limits the number of closing files. [`FileIo`] carries the operations out.
+//! A shard's open files. Decides when file operations start, and which syncs wait for which writes.
+//! Limits the number of files that are being closed. A [`FileIo`] carries out the operations.
 
 mod caller;
 mod calls;
@@ -33,7 +33,7 @@ use std::path::PathBuf;
 /// Open files by the ids that the logs assign, and operations under way.
 pub struct Files<I: FileIo> {
     now: i64,
-    /// How many files may be closing before opens wait.
+    /// If this many files are being closed, opens wait.
     closing_max: usize,
     lanes: HashMap<FileId, Lane<I::File>>,
     /// Files that were closed during operations. They use descriptors until the operations end.
@@ -63,14 +63,14 @@ struct WaitingSlice<C> {
     missing: Vec<FileId>,
 }
 
-/// A write under way, with the log's own buffer.
+/// A write under way. `buffer` belongs to the log that requested the write.
 #[derive(Debug)]
 struct Writing {
     since: i64,
     file: FileId,
     buffer: Vec<u8>,
     mode: OpenMode,
-    /// None for a durable write, for which no sync has to wait.
+    /// The write's place in the order of syncs. None if it is durable: no sync waits for it.
     place: Option<Place>,
 }
 
@@ -109,7 +109,7 @@ impl<I: FileIo> Files<I> {
         }
     }
 
-    /// Sets the time at which the next operations are requested.
+    /// Sets the current time, as the start time of operations that are requested next.
     pub fn advance(&mut self, now: i64) {
         self.now = now;
     }
@@ -117,7 +117,7 @@ impl<I: FileIo> Files<I> {
     /// Starts an operation, or queues it until the operations on which it depends have ended.
     ///
     /// # Errors
-    /// An operation failed that must not fail; the process must end.
+    /// The failure of an operation that must not fail; the process must end.
     pub fn perform(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError> {
         match op {
             FileOp::Open { file, path, mode } => self.open(io, file, path, mode),
@@ -147,11 +147,11 @@ impl<I: FileIo> Files<I> {
         self.change_name(io, Call::Link(Box::new(links)));
     }
 
-    /// Closes files whose operations have ended, and starts calls that need not wait any longer.
-    /// Call this after an operation has ended.
+    /// Call this after an operation has ended. Closes files that were closed during operations
+    /// which have ended by now, and starts calls that need not wait any longer.
     ///
-    /// A deadlock is impossible. Only the opening of a file waits for closing files. A closing file
-    /// waits only for operations and calls under way, and they end by themselves.
+    /// A deadlock is impossible: only the opening of a file waits for files that are being closed.
+    /// These wait only for operations and calls that are under way, which end by themselves.
     pub fn resume(&mut self, io: &mut I) {
         if !self.closing.is_empty() {
             let Self { closing, calls, now, .. } = self;
@@ -162,8 +162,8 @@ impl<I: FileIo> Files<I> {
         self.begin_calls(io);
     }
 
-    /// Handles the end of the next call: starts the operations that waited for it. Returns
-    /// completions: a finished look, or operations that waited for a file that cannot be opened.
+    /// Handles the end of the next call, and starts the operations that waited for it. Returns the
+    /// completion of a look or a rename, or those of the operations whose file could not be opened.
     ///
     /// # Errors
     /// The call, or an operation that waited for it, failed; the process must end.
@@ -205,7 +205,7 @@ impl<I: FileIo> Files<I> {
     }
 
     /// Handles the end of a write, and starts the syncs that waited for it. None for an unknown
-    /// token.
+    /// token. If the file was opened with [`OpenMode::is_aside`], a full disk is not an error.
     ///
     /// # Errors
     /// The write failed, so its bytes may or may not be on the disk; the process must end.
@@ -307,8 +307,8 @@ impl<I: FileIo> Files<I> {
         writes.chain(syncs).chain(slices).chain(reads).chain(self.calls.since()).min()
     }
 
-    /// The start of the oldest unfinished operation, and the time since which the first call waits
-    /// to begin.
+    /// The time at which the oldest unfinished operation started, and the time since which the
+    /// first waiting call has been the first.
     pub fn standing(&self) -> FilesStanding {
         FilesStanding {
             operation_since: self.oldest_operation(),
@@ -329,7 +329,7 @@ impl<I: FileIo> Files<I> {
 
     fn open(&mut self, io: &mut I, file: FileId, path: PathBuf, mode: OpenMode) {
         if let Some(lane) = self.lanes.get_mut(&file) {
-            // The id still belongs to another file, which is closed once nothing needs it.
+            // The id still belongs to another file, which is closed when no operation needs it.
             let (path, op) = (path.clone(), FileOp::Open { file, path, mode });
             lane.wait(Waiting::Op { op, last_rename: self.calls.last_rename() });
             return self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
@@ -389,7 +389,7 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// Starts operations in lanes that need not wait any longer.
+    /// Starts those operations of these lanes that need not wait any longer.
     fn start_waiting(&mut self, io: &mut I, mut lanes: Vec<FileId>) -> Result<(), FileError> {
         while let Some(file) = lanes.pop() {
             let Some(lane) = self.lanes.get_mut(&file) else { continue };
@@ -467,7 +467,7 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// The error of a failed write or sync of a log; it names the file if that is still open.
+    /// The error of a failed write or sync of a log. The error names the file if it is still open.
     fn failed(&self, what: &str, file: Option<FileId>, error: &std::io::Error) -> FileError {
         let path = file.and_then(|file| self.lanes.get(&file)).map(|it| it.path().display());
         let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
@@ -491,8 +491,8 @@ fn not_open(id: FileId) -> FileError {
     FileError(format!("{id:?} is not open"))
 }
 
-/// Whether the disk, the quota or the limit of a file's size is exhausted. (This also causes short
-/// writes.)
+/// Whether the disk is full, or a quota or the maximum size of a file is reached. (Short writes are
+/// reported as `WriteZero`, and have the same causes.)
 fn is_no_space(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | WriteZero)

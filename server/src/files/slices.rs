@@ -1,5 +1,6 @@
-//! Slices: parts of files and bytes between them, to be sent to a connection or read for it. A
-//! slice starts once its files are open.
+//! A slice of an answer consists of parts of files and of bytes between them. It is sent to a
+//! connection, or read into memory to be encrypted for the connection. It starts when all of its
+//! files are open.
 
 use super::lane::{Lane, Waiting};
 use super::{FileError, FileIo, Files, PartsTo, WaitingSlice, open_file};
@@ -14,8 +15,8 @@ pub(super) struct GivenUp<C> {
 }
 
 impl<I: FileIo> Files<I> {
-    /// Sends or reads a slice, or drops it. If one of its files is being opened, this slice waits;
-    /// other slices do not.
+    /// Sends, reads or drops a slice, as `to` says. If one of its files is still being opened, the
+    /// slice waits for that. Other slices do not wait for this one.
     ///
     /// # Errors
     /// The errors of [`Self::perform`].
@@ -47,15 +48,16 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// Notes that a file of a waiting slice is open, and keeps it open. Starts the slice if it was
-    /// the last file. Returns the files that the slice no longer needs.
+    /// Call this when `file`, which a waiting slice needs, is open. Keeps the file open for the
+    /// slice. If no other file is missing, starts the slice, and returns the files that it no
+    /// longer needs.
     pub(super) fn start_if_whole(
         &mut self,
         io: &mut I,
         number: u64,
         file: FileId,
     ) -> Result<Vec<FileId>, FileError> {
-        // The slice was given up if another file could not be opened.
+        // There is no such slice if it was given up because another file could not be opened.
         let Some(slice) = self.slices.get_mut(&number) else { return Ok(Vec::new()) };
         slice.missing.retain(|missing| *missing != file);
         let is_whole = slice.missing.is_empty();

@@ -1,4 +1,4 @@
-//! Stories of files on a disk that ends each call when the story says so.
+//! Tests of files on a simulated disk. Each test decides when a call of the disk ends.
 
 use super::{Call, CallDone, CallEnd, Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::net::Part;
@@ -20,7 +20,7 @@ impl Descriptor for Open {
     }
 }
 
-/// A disk that records what is started.
+/// A disk that records the operations that are started.
 #[derive(Default)]
 struct Disk {
     started: Vec<String>,
@@ -134,8 +134,7 @@ impl Story {
         FileToken(self.tokens)
     }
 
-    /// Ends the next call. Returns its completion if the call is a look; None if it completes
-    /// nothing.
+    /// Ends the next call. Returns the completion; None if the call completes nothing.
     fn ends(&mut self) -> Option<FileDone> {
         match self.all_ends().pop()? {
             CallEnd::Done(done) => Some(done),
@@ -143,7 +142,7 @@ impl Story {
         }
     }
 
-    /// Ends the next call. Returns what it completes.
+    /// Ends the next call. Returns the results that it completes.
     fn all_ends(&mut self) -> Vec<CallEnd<u32>> {
         let done = match self.disk.calls.pop_front().expect("a call is under way") {
             Call::Open { path, mode: OpenMode::EXISTING } if path.starts_with("gone") => {
@@ -216,7 +215,8 @@ fn a_file_beside_names_that_change_is_not_opened_before_them() {
     story.started(&["remove a/1", "open a/1", "write b/1"]);
 }
 
-/// If a power loss removed the segment's new name, a commit in the segment would be lost.
+/// If a commit were written to a segment before its rename is durable, a power loss could undo the
+/// rename, and the commit would be lost.
 #[test]
 fn changes_wait_for_the_rename_of_a_file_beside_theirs_and_reads_do_not() {
     let mut story = Story::new();
@@ -237,7 +237,8 @@ fn changes_wait_for_the_rename_of_a_file_beside_theirs_and_reads_do_not() {
     story.started(&["write a/1"]);
 }
 
-/// The rename waits for the open of the id, which waits for the write.
+/// The second rename waits until the id is opened again, and this waits for the write. So the write
+/// must not wait for that rename.
 #[test]
 fn changes_do_not_wait_for_a_rename_that_was_requested_after_them() {
     let mut story = Story::new();
@@ -374,7 +375,7 @@ fn a_look_follows_the_changes_of_names_before_it_and_knows_the_open_file() {
     story.perform(look(8, None));
     story.started(&["rename a/2 a/1", "look a/1 for a/1", "look a/1 for no file"]);
     assert_eq!(story.ends(), None);
-    // The story's disk has only open files.
+    // In this test a look finds only a file that is open.
     let looked = |token, len| FileDone::Looked { token: FileToken(token), len };
     assert_eq!(story.ends(), Some(looked(7, Some(4_096))));
     assert_eq!(story.ends(), Some(looked(8, None)));
