@@ -2,12 +2,13 @@
 //! shard itself could not read or answer its members. So neither a stopped process, nor a long
 //! turn, nor a stalled disk costs a member its session.
 
-/// The longest time that a turn counts. If more time passed, the shard was stopped, its machine was
-/// paused, or it was overloaded; then the input that arrived meanwhile is read first.
+/// The maximum time by which a turn advances this clock. If more time has passed, the shard was
+/// stopped or overloaded, or its machine was paused. Then timers must not fire before the shard has
+/// read the input that arrived meanwhile.
 pub(crate) const TURN_MS_MAX: i64 = 1_000;
 
-/// While the log makes no progress for longer than this, no time passes: members wait for answers
-/// before they send their next heartbeat.
+/// If the log makes no progress for longer than this, the clock stands still: the members get no
+/// answers, and without these they send no further heartbeats.
 const FLUSH_MS_MAX: i64 = 1_000;
 
 /// A timer is late once it has been due for this long.
@@ -19,8 +20,8 @@ pub(crate) struct GroupClock {
     skipped: i64,
     /// The time of the last reading.
     seen: i64,
-    /// The durable position at the last reading while operations were pending, and the time since
-    /// which it has not moved.
+    /// None if no operations are pending. Otherwise, the position up to which the log is durable,
+    /// and the time since which this position has not changed.
     flushing: Option<(u64, i64)>,
 }
 
@@ -37,7 +38,7 @@ impl GroupClock {
         self.seen = now;
     }
 
-    /// Notes the durable position, and the accepted one.
+    /// Notes the durable position and the accepted position.
     pub(crate) fn watch(&mut self, flushed: u64, accepted: u64) {
         let is_known = self.flushing.is_some_and(|(known, _)| known == flushed);
         if flushed == accepted {
@@ -47,20 +48,20 @@ impl GroupClock {
         }
     }
 
-    /// The groups' time at a past time, usually the last one read.
+    /// Converts a past monotonic time, usually that of the last reading, to the groups' time.
     pub(crate) fn at(&self, time: i64) -> i64 {
         time - self.skipped
     }
 
-    /// The monotonic time of a deadline, but at most `TURN_MS_MAX` from the last reading, because a
-    /// longer turn would not count in full. None while the clock stands still.
+    /// Converts a deadline to monotonic time. The result is at most `TURN_MS_MAX` from the last
+    /// reading, because a longer turn would not count in full. None while the clock stands still.
     pub(crate) fn wake_at(&self, deadline: i64) -> Option<i64> {
         let at = deadline.saturating_add(self.skipped).min(self.seen + TURN_MS_MAX);
         (!self.stands_still(self.seen)).then_some(at)
     }
 
-    /// Whether a timer should have fired by now: normally a turn fires a timer a moment after it is
-    /// due.
+    /// Whether a timer should have fired already. Normally, a timer fires in a turn shortly after
+    /// it is due.
     pub(crate) fn is_late(&self, deadline: i64) -> bool {
         deadline.saturating_add(LATE_MS) <= self.at(self.seen)
     }
@@ -70,7 +71,7 @@ impl GroupClock {
         self.wake_at(deadline.saturating_add(LATE_MS))
     }
 
-    /// The time since which operations are pending and no further one became durable.
+    /// The time since which operations have been pending without any becoming durable.
     pub(crate) fn flushing_since(&self) -> Option<i64> {
         self.flushing.map(|(_, since)| since)
     }

@@ -11,7 +11,8 @@ pub(super) struct Changed<'i> {
     pub(super) groups: Vec<&'i str>,
 }
 
-/// The changes of an image; `before` is the image whose configs are known so far.
+/// Determines what `image` changes. `before` is the image whose configs the coordinators know so
+/// far.
 pub(super) fn changed<'i>(
     before: Option<&'i ClusterImage>,
     image: &'i ClusterImage,

@@ -6,7 +6,7 @@ use muster_coordinator::GroupDigest;
 use muster_runtime::{CheckCopy, Digest};
 use std::sync::Arc;
 
-/// The groups of a sample, as the log produces them.
+/// A sample of the groups, built from the log alone, to be compared with the live groups.
 #[derive(Debug)]
 pub(super) struct GroupsCopy(pub(super) muster_coordinator::CheckCopy);
 

@@ -1,8 +1,8 @@
-//! The numbers of groups in a shard's log.
+//! Metrics of the groups of a shard and of their records in its log.
 
 use muster_counters::counters;
 
-/// The descriptions of the numbers of log, snapshots, checks and rebalances.
+/// The descriptions of the numbers of groups and rebalances.
 #[cfg(test)]
 pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
     RecordCounters::METRICS,
@@ -25,7 +25,7 @@ counters! {
 }
 
 counters! {
-    /// The groups and the log of a shard as they are now.
+    /// The groups of a shard as they are now.
     #[derive(Copy)]
     pub struct LogGauges in "log" {
         /// Bytes that wait for the next flush.

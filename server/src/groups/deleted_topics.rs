@@ -18,16 +18,17 @@ const FORGETTING_GROUPS: usize = 1_000;
 /// The progress of a shard's removals.
 #[derive(Debug, Default)]
 pub(super) struct DeletedTopics {
-    /// The offsets of topics deleted up to this version are removed, or a walk removes them. None
-    /// after a load, until the first pass.
+    /// A version of the image. The offsets of all topics that were deleted up to it are removed, or
+    /// a walk is removing them. None after a load, until the first pass begins.
     forgotten: Option<i64>,
-    /// Walks through the groups, in order: a slice of the first one at the end of each turn.
+    /// The walks that are still to be done, in order. At the end of each turn, a slice of the first
+    /// walk is done.
     walks: VecDeque<Walk>,
-    /// Versions to report to the controller once positions are durable.
+    /// Versions that are reported to the controller when the positions beside them are durable.
     unreported: VecDeque<(VisibleAt, i64)>,
 }
 
-/// Topics whose offsets are removed, group by group.
+/// Visits all groups, one after the other, and removes their offsets of these topics.
 #[derive(Debug)]
 struct Walk {
     topics: Vec<(Arc<str>, Uuid, i64)>,
@@ -42,7 +43,7 @@ struct Walk {
 }
 
 impl DeletedTopics {
-    /// Whether the image was looked at since the start.
+    /// Whether [`Self::begin`] has been called since the load.
     pub(super) fn has_begun(&self) -> bool {
         self.forgotten.is_some()
     }
@@ -128,7 +129,8 @@ impl Walk {
     ) -> Self {
         let is_new = |version| forgotten.is_none_or(|forgotten| version > forgotten);
         let new = image.deleted().filter(|(_, topic)| is_new(topic.version));
-        // Whether no commit for a later topic of this name can exist.
+        // Whether no offset can have been committed for a newer topic with this name: there is
+        // none, or `before` still had the deleted one.
         let is_last = |id, name: &str| {
             image.topic(name).is_none() || before.is_some_and(|it| it.topic_by_id(id).is_some())
         };
@@ -144,8 +146,8 @@ impl Walk {
         }
     }
 
-    /// Whether a later topic has one of these names. Its clients must neither see the old offsets
-    /// nor lose new ones.
+    /// Whether the image has a newer topic with one of these names. Its clients must neither see
+    /// the old offsets nor lose new ones.
     fn is_overtaken(&self, image: &ClusterImage) -> bool {
         self.topics.iter().any(|(name, ..)| image.topic(name).is_some())
     }

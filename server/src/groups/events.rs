@@ -1,4 +1,4 @@
-//! The events of a shard's groups: logs and counts them, and keeps the last rebalances.
+//! Logs and counts the events of a shard's groups, and keeps the last rebalances.
 
 use super::TurnEnd;
 use super::history::History;
@@ -21,8 +21,8 @@ counters! {
         /// Rebalances of classic groups, by the time from the first change until the assignment was
         /// durable.
         classic_micros: Histogram = Counter of Microseconds,
-        /// Rebalances of consumer groups, by the time from the new epoch until all members had
-        /// their assignment.
+        /// Rebalances of consumer, share and streams groups, by the time from the new epoch until
+        /// all members had their assignment.
         consumer_micros: Histogram = Counter of Microseconds,
         /// Rebalances that took more than a minute, of all kinds of groups.
         long: u64 = Counter of Count,
@@ -97,7 +97,8 @@ impl GroupEvents {
         &self.history
     }
 
-    /// Copies of the numbers. `oldest_ms` is the duration so far of the rebalance that began first.
+    /// Copies of the counters and gauges. `oldest_ms` is how long the oldest unfinished rebalance
+    /// has lasted.
     pub(super) fn numbers(&self, oldest_ms: Option<i64>) -> Copies {
         let oldest_ms = oldest_ms.unwrap_or(0).max(0).unsigned_abs();
         let gauges = RebalanceGauges {

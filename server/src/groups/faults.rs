@@ -3,7 +3,7 @@
 use muster_codec::records::GroupRecord;
 use muster_faults::Fault;
 
-/// The records that replace those of streams groups; None if no such fault is injected.
+/// A faulty copy of the records; None if no fault of streams groups is injected.
 pub(super) fn faulty<'r>(records: &[GroupRecord<'r>]) -> Option<Vec<GroupRecord<'r>>> {
     let (is_early, is_stuck) = (Fault::EarlyTask.is_injected(), Fault::StuckEpoch.is_injected());
     if !is_early && !is_stuck {

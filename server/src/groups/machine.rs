@@ -17,7 +17,8 @@ use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
 use std::sync::Arc;
 
-/// The maximum number of group events kept in a turn; further events are only counted.
+/// The maximum number of group events that a shard keeps during a turn. Further events of the turn
+/// are only counted.
 const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
 
 /// The groups of a slot.
@@ -28,8 +29,8 @@ pub(super) struct GroupsMachine {
     pub(super) in_snapshot: InSnapshot,
 }
 
-/// The positions up to which the snapshot contains the two parts of a machine; 0 without a
-/// snapshot.
+/// The snapshot contains the groups and the producers as of these positions of the slot. 0 if there
+/// is no snapshot.
 #[derive(Debug, Default)]
 pub(super) struct InSnapshot {
     pub(super) groups: u64,
@@ -40,11 +41,11 @@ pub(super) struct InSnapshot {
 #[expect(clippy::large_enum_variant, reason = "there is one, in a snapshot")]
 pub(super) enum Walk {
     Groups(SnapshotWalk),
-    /// The producers are written at once.
+    /// One call writes all producers.
     Producers,
 }
 
-/// The budget and the events of a shard, to which its coordinators report.
+/// The budget and the events, of which a shard has only one. All its coordinators update them.
 #[derive(Debug)]
 pub(super) struct SharedByGroups {
     pub(super) budget: Budget,

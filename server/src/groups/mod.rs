@@ -1,28 +1,23 @@
-//! The groups of a shard: the coordinators of its slots, the one log that makes them durable, and
-//! all work that reads or writes this log: snapshots, the running check, the audit, the removal of
-//! offsets of deleted topics, and reads of internal topics.
+//! The groups of a shard: the coordinators of its slots, and the removal of offsets of deleted
+//! topics.
 //!
-//! The other internal topics append to the same log ([`Groups::runtime`]). The coordinators of
-//! transactions send markers to the slots that have offsets of a transaction
+//! The coordinators of transactions send markers to the slots that have offsets of a transaction
 //! ([`Groups::mark_transaction`]).
 //!
 //! [`Groups`] is sans-I/O. Its inputs are
-//! - the time, before anything else of an event or turn ([`Groups::advance`]);
+//! - the time ([`Groups::advance`]), before all other input of an event or turn;
 //! - requests, due timers and images of the cluster, each with the [`Inputs`] of a call. Each call
-//!   passes the answers that are ready to `take`, with the positions that they wait for;
-//! - completions of file operations ([`Groups::file_done`]). The call returns which part owns the
-//!   operation and its result, and [`Groups::moved`] then returns the partitions whose operations
-//!   became durable;
-//! - the end of a turn ([`Groups::find_faults`], then [`Groups::end_turn`]), which requests the
-//!   next file operations. [`Groups::deadline`] is the time at which the next turn is needed.
+//!   passes answers to `take`, each with the position that must be durable before it is sent;
+//! - the end of a turn ([`Groups::end_turn`]). [`Groups::deadline`] is the time at which the next
+//!   turn is needed.
 //!
 //! Invariants:
 //! - Records are written and applied in one place, [`Runtime`]. If the log refuses records, the
-//!   answer is an error, and their groups return to their durable state.
-//! - While [`Groups::is_closed`], no request is handled: too many bytes wait for the disk. Only
-//!   work under way continues: offsets that wait for a verdict, which are limited, and markers.
-//! - Once [`Groups::is_failed`], the groups were found in an unexpected state: nothing more is
-//!   written or answered, and the shard is loaded again.
+//!   request is answered with an error, and the groups of the records return to their durable
+//!   state.
+//! - While [`Runtime::is_closed`], no request is handled: too many bytes wait for the disk, or
+//!   recovered operations are not durable yet. Only work under way continues: markers, and commits
+//!   of offsets that wait for a verdict, whose number is limited.
 //!
 //! A walk over all groups (lists, sweeps, audits, snapshots) visits one slot after the other, in
 //! slices. The audit (once a second, in debug builds and in the simulator) shows whether the next
@@ -121,8 +116,7 @@ pub(crate) struct Groups {
     ops: Vec<FileOp>,
 }
 
-/// Everything that the groups of a shard start with: their state, and the names of their files and
-/// operations.
+/// Everything that the groups of a shard start with.
 pub(crate) struct Setup {
     pub(crate) shard: u32,
     pub(crate) placement: Placement,
@@ -248,8 +242,8 @@ impl Groups {
         self.log.write(slot, inputs, output, take);
     }
 
-    /// Removes a slice of the offsets of deleted topics. The first call also finds the topics whose
-    /// removal the previous process may not have finished.
+    /// Continues the removal of the offsets of deleted topics by a slice. The first call also finds
+    /// topics for which the previous process may not have finished the removal.
     pub(crate) fn forget_slice(&mut self, mut inputs: Inputs<'_>, mut take: impl FnMut(Reply<'_>)) {
         if !self.deleted_topics.has_begun() {
             self.deleted_topics.begin(&mut self.log, inputs.again(), None, &mut take);

@@ -1,6 +1,6 @@
-//! The producers of transactions with offsets in a slot. Decides which producers may write and
-//! which markers are stale, by the rules of partitions. Offsets in this file are offsets of the
-//! slot's partition of `__consumer_offsets`.
+//! The producers that have committed offsets of a slot's groups in transactions. Decides which
+//! producers may write and which markers are stale, by the same rules as partitions. In this file
+//! an offset is one of the slot's own partition of `__consumer_offsets`.
 
 use muster_codec::DecodeError;
 use muster_codec::messages::DescribedProducer;
@@ -11,13 +11,13 @@ use muster_transactions::partition::{End, PartitionTransactions, Saved};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of producers without an open transaction, in all slots of the server
-/// together. The coordinator is asked again about a producer that was forgotten, and a repeated
-/// marker of it ends nothing.
+/// together. If a producer was forgotten, its next write asks the coordinator again, and a marker
+/// of it that is repeated has no effect.
 const IDLE_MAX: usize = 100_000;
 
-/// The maximum number of aborted transactions that are kept for each slot, for readers of
-/// `__consumer_offsets`. Beyond it the oldest transactions are forgotten; compaction has dropped
-/// their offsets by then.
+/// The maximum number of aborted transactions that each slot remembers, for readers of
+/// `__consumer_offsets`. If there are more, the oldest are forgotten. By then compaction has
+/// dropped their offsets.
 const ABORTED_MAX: usize = 4_096;
 
 /// The maximum number of producers that one call forgets.
@@ -26,8 +26,8 @@ const FORGOTTEN_OF_A_CALL: usize = 16;
 /// The producers of a slot.
 #[derive(Debug)]
 pub(super) struct OffsetProducers {
-    /// The maximum number of producers without an open transaction. It is the same for each slot,
-    /// whichever slots are on its shard, so that the state depends on the slot's own records only.
+    /// The maximum number of producers without an open transaction. It must not depend on which
+    /// other slots are on the shard, so that the slot's state depends only on its own records.
     idle_max: usize,
     transactions: PartitionTransactions,
     /// The time of each producer's last write.
@@ -81,8 +81,8 @@ impl OffsetProducers {
         Ok(())
     }
 
-    /// Ends the replay of the log. Producers without an open transaction are forgotten, because a
-    /// snapshot does not contain them.
+    /// Ends the replay of the log. Forgets the producers without an open transaction, because after
+    /// a load from a snapshot, which does not contain them, they are not known either.
     pub(super) fn loaded(&mut self) {
         for (_, id) in std::mem::take(&mut self.idle) {
             self.written_at.remove(&id);
@@ -90,7 +90,7 @@ impl OffsetProducers {
         }
     }
 
-    /// Whether a snapshot needs no entry for the slot.
+    /// Whether a snapshot can omit this slot's producers.
     pub(super) fn is_settled(&self) -> bool {
         self.transactions.is_settled()
     }
@@ -134,21 +134,23 @@ impl OffsetProducers {
         self.idle.insert((now, id));
     }
 
-    /// Notes that the slot can be read up to `end`. Returns the last stable offset.
+    /// Notes that readers can now read the slot's partition up to `end`. Returns its last stable
+    /// offset.
     pub(super) fn flushed(&mut self, end: i64) -> i64 {
         self.transactions.high_watermark_is(end);
         self.transactions.last_stable_offset(end, ShardLog::LOG_START_OFFSET)
     }
 
-    /// The first offset and the producer of the aborted transaction that a batch belongs to.
+    /// If the batch at `offset` belongs to an aborted transaction of this producer, returns the
+    /// first offset of that transaction and the producer.
     pub(super) fn aborted(&self, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
         let mut all = self.transactions.aborted(offset, offset + 1);
         let found = all.find(|it| it.producer_id == producer_id)?;
         Some((found.first_offset, producer_id))
     }
 
-    /// Forgets some producers whose last marker is not newer than `until`, or the oldest if there
-    /// are too many.
+    /// Forgets producers without an open transaction, from the oldest marker on, but only a few in
+    /// one call: those whose last marker is not newer than `until`, and those that are too many.
     pub(super) fn expire(&mut self, until: i64) {
         for _ in 0..FORGOTTEN_OF_A_CALL {
             let Some((since, id)) = self.idle.first().copied() else { return };

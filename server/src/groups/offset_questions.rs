@@ -1,7 +1,8 @@
-//! TxnOffsetCommit: before the first offsets of a transaction are written in a slot, the
+//! TxnOffsetCommit. Before the first offsets of a transaction are written in a slot, the
 //! transaction's coordinator is asked whether the producer may write
-//! (`CoordinatorRuntime.scheduleTransactionalWriteOperation`). The request is kept as it came and
-//! decoded again when the verdict arrives, because topics may have changed.
+//! (`CoordinatorRuntime.scheduleTransactionalWriteOperation`). The bytes of the request are kept
+//! meanwhile. They are decoded again when the answer (the verdict) arrives, because topics may have
+//! changed.
 
 use super::offset_producers::OffsetProducers;
 use super::{Groups, Inputs};
@@ -23,11 +24,13 @@ use muster_transactions::message::{Producer, Question, Stamp, Verdict};
 use muster_transactions::partition::Append;
 use std::collections::BTreeMap;
 
-/// The bit that is set in the numbers of these questions, and not in those of partitions.
+/// The bit that distinguishes the numbers of groups' questions, in which it is set, from those of
+/// partitions' questions.
 const OF_GROUPS: u64 = 1 << 63;
 
-/// The maximum size of all requests that wait for a verdict. A request beyond it, or beyond the
-/// share of an address, is refused as if its question was lost, and its client tries again.
+/// The maximum size of all requests that wait for a verdict. If a request would exceed it, or the
+/// share of its client's address, it is refused with the error for a lost question, and its client
+/// tries again.
 pub(crate) const ASKED_BYTES_MAX: usize = 16 << 20;
 
 /// The requests that wait for a verdict, by the numbers of their questions.
@@ -86,8 +89,8 @@ impl OffsetQuestions {
         Self { open: BTreeMap::new(), next: OF_GROUPS | first_number, bytes: Holders::default() }
     }
 
-    /// Checks whether a client may have a request of this size wait. If no other request waits, a
-    /// request of any size may.
+    /// Checks whether a request of this size may wait for its verdict. If no other request waits,
+    /// a request of any size may wait.
     fn admit(&self, address: Address, bytes: usize) -> Result<(), Exceeded> {
         if self.bytes.total() == 0 {
             return Ok(());
@@ -139,8 +142,9 @@ impl Groups {
         let refused = match may_append {
             Append::Now => None,
             _ if !has_group => None,
-            // Refused until the report is answered. CONCURRENT_TRANSACTIONS would not do: some
-            // clients treat it as fatal.
+            // The slot has reported an open transaction of this producer after a load, and the
+            // report is not answered yet. The error is not CONCURRENT_TRANSACTIONS, which some
+            // clients treat as fatal.
             _ if self.is_unanswered_in(slot, producer.id) => {
                 Some(ErrorCode::CoordinatorLoadInProgress)
             }
@@ -200,8 +204,8 @@ impl Groups {
         }
     }
 
-    /// Notes the transaction that was opened. Returns false if no record was written at or after
-    /// the offset `before`.
+    /// Notes that the offsets opened a transaction. Returns false if they were not written, as the
+    /// slot still ends at the offset `before`.
     fn wrote(
         &mut self,
         now: i64,
@@ -249,7 +253,8 @@ impl Groups {
         let number = self.questions.insert(asked);
         self.slots_mut().on_producers(slot, |it| it.transactions().ask(producer, number));
         Question {
-            // In these messages a slot is a shard: see `crate::cluster::transaction_slot`.
+            // In a question the field `slot` has the number of a shard: see
+            // `crate::cluster::transaction_slot`.
             slot: self.shard,
             number,
             transactional_id: transactional_id.into(),

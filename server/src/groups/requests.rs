@@ -1,5 +1,5 @@
-//! Group requests. Each request goes to the coordinator of its group's slot; the parts that a
-//! coordinator must not get are refused first, as in KafkaApis. A request for groups of several
+//! Group requests. As in Kafka's `KafkaApis`, the parts that a coordinator must not get are refused
+//! first. The rest goes to the coordinator of the group's slot. A request for groups of several
 //! slots is split, and the answers are joined.
 
 use super::log::GroupLog;
@@ -20,10 +20,10 @@ use muster_faults::Fault;
 use std::sync::Arc;
 
 impl Groups {
-    /// Handles a request other than TxnOffsetCommit, for which there is
-    /// [`Self::txn_offset_commit`]. `take` receives the answer to the request, unless the
-    /// coordinator parks the request, and the answers to parked requests that this request
-    /// completes. Returns the internal topics that are missing for the request's streams group.
+    /// Handles any request but TxnOffsetCommit (see [`Self::txn_offset_commit`]). `take` receives
+    /// the answer, unless the coordinator parks the request. It also receives the answers to
+    /// requests that were parked and that this request completes. Returns the internal topics that
+    /// the request's streams group lacks.
     pub(crate) fn request<'r>(
         &mut self,
         inputs: Inputs<'_>,
@@ -91,8 +91,8 @@ impl Groups {
         self.log.take_state_calls()
     }
 
-    /// Requests to the leaders of partitions that are not sent, because the log refused their
-    /// records.
+    /// The requests to the leaders of partitions that will not be sent, because the log refused the
+    /// records on which they depend.
     pub(crate) fn take_refused_calls(&mut self) -> Vec<(Slot, StateCall)> {
         self.log.take_refused_calls()
     }
@@ -124,7 +124,8 @@ pub(super) struct LateAnswer {
 }
 
 impl LateAnswer {
-    /// `joined` is the answer so far, including the refused part of the request.
+    /// `left` is the number of missing answers. `joined` has the answers so far, including the
+    /// refused part of the request; it is None if there are none yet.
     fn new(
         request: RequestId,
         left: usize,
@@ -181,9 +182,9 @@ impl GroupLog {
         })
     }
 
-    /// Passes a request for groups of several slots to the coordinator of each slot, and joins
-    /// their answers. If some of these answers wait for the leaders of partitions, returns the part
-    /// of the answer that exists.
+    /// Splits a request for groups of several slots, passes each part to the coordinator of its
+    /// slot, and joins the answers. If some coordinators answer later, returns the answers of the
+    /// others, joined.
     fn split<'r>(
         &mut self,
         mut inputs: Inputs<'_>,
@@ -245,8 +246,8 @@ impl GroupLog {
     }
 
     /// Writes the records of a slot's output. `take` receives the answers of the output, each with
-    /// the position that it waits for. Returns the internal topics that are missing for a streams
-    /// group, unless the group's records were refused.
+    /// the position that must be durable before it is sent. Returns the internal topics that a
+    /// streams group lacks, unless the log refused its records.
     pub(super) fn write<'r>(
         &mut self,
         slot: Slot,
@@ -267,8 +268,9 @@ impl GroupLog {
                 let error = ErrorCode::UnknownServerError;
                 answer.response = group_apis::failed(answer.response, error);
             }
-            // The call may have written several operations, of which the coordinator knows only the
-            // first position. The answer waits for the last one.
+            // The records may have been divided among several operations. The coordinator knows
+            // only the position of the first. An answer that waits for this has to wait for the
+            // last one.
             if answer.visible_at == position {
                 answer.visible_at = last;
             }
@@ -277,8 +279,8 @@ impl GroupLog {
         output.missing_topics.filter(|_| !failed)
     }
 
-    /// Writes the records of an output. `take` receives the answers to parked requests of groups
-    /// whose records were refused. Returns the position of the last record.
+    /// Writes the records of an output. If the log refuses records, `take` receives error answers
+    /// to the parked requests of their groups. Returns the position of the last record.
     ///
     /// # Errors
     /// The log refused a record. The error is the position of the last record that was written.

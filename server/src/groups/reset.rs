@@ -6,8 +6,8 @@ use crate::net::Reply;
 use muster_coordinator::WalkProgress;
 
 impl Groups {
-    /// Removes some groups, beginning at a place, or at the first group for None. Returns the place
-    /// of the next groups.
+    /// Removes some groups, from the place `from` on, or from the first group on if it is None.
+    /// Returns the place from which the next call has to continue.
     pub(crate) fn reset_slice(
         &mut self,
         from: Option<SurveyPlace>,

@@ -1,4 +1,4 @@
-//! The coordinators of groups of a shard, one for each slot that the shard leads. They share the
+//! The group coordinators of a shard, one for each slot that the shard leads. They share the
 //! shard's budget.
 
 use super::configs;
@@ -59,7 +59,7 @@ impl Slots {
         })
     }
 
-    /// Like [`Self::on`]; None, without a call, if another shard leads the slot.
+    /// Like [`Self::on`], but returns None without a call if another shard leads the slot.
     pub(crate) fn on_led<R>(
         &mut self,
         slot: Slot,
@@ -104,12 +104,11 @@ impl Slots {
         self.machines.on(slot.0, |it, _| act(&mut it.producers))
     }
 
-    /// Appends operations of a slot and applies them. `producer` is the producer of the transaction
-    /// that the operations are part of. Returns the position of the last operation.
+    /// Appends operations of a slot and applies them. If they belong to a transaction, `producer`
+    /// is its producer. Returns the position of the last operation.
     ///
     /// # Errors
-    /// An operation is too large for the log. This operation and the following ones are not
-    /// written.
+    /// An operation is too large for the log. It and the operations after it are not written.
     pub(super) fn append<'o, 'r: 'o>(
         &mut self,
         runtime: &mut Runtime,
@@ -131,8 +130,8 @@ impl Slots {
         }
     }
 
-    /// Appends the marker of a producer to a slot, and applies it. Returns the position of the
-    /// marker.
+    /// Appends a marker, which ends the producer's transaction in a slot, and applies it. Returns
+    /// the position of the marker.
     pub(super) fn end_transaction(
         &mut self,
         runtime: &mut Runtime,
@@ -159,7 +158,7 @@ impl Slots {
         self.machines.indexes().map(Slot)
     }
 
-    /// The slot that follows another one; the first for None.
+    /// The slot after `slot`; the first slot for None.
     pub(crate) fn next(&self, slot: Option<Slot>) -> Option<Slot> {
         self.machines.next(slot.map(|it| it.0)).map(Slot)
     }
@@ -232,13 +231,14 @@ impl Slots {
         self.coordinators().map(Coordinator::unloaded_groups).sum()
     }
 
-    /// Whether a group, or at least its offsets, are unloaded.
+    /// Whether all of a group, or only its offsets, are still unloaded.
     pub(crate) fn is_unloaded(&self, group_id: &str) -> bool {
         let coordinator = self.coordinator(self.slot_of(group_id));
         coordinator.is_some_and(|it| it.is_unloaded(group_id))
     }
 
-    /// The durable state of the loaded groups as the records that produce this state, by group.
+    /// Records that would produce the durable state of the loaded groups, in the order of the
+    /// groups' ids.
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
         let of_slots = self.coordinators().flat_map(Coordinator::durable_records);
         let mut records: Vec<_> = of_slots.collect();
@@ -268,8 +268,8 @@ impl Slots {
         self.coordinator(self.slot_of(group_id))?.rebalance_under_way(group_id)
     }
 
-    /// Groups with their offsets, beginning at a place and up to some `room`; and the place of the
-    /// next group.
+    /// Returns groups with their offsets, from the place `from` on, until `room` is used up. Also
+    /// returns the place from which to continue.
     pub(crate) fn survey(
         &self,
         from: Option<SurveyPlace>,
@@ -287,13 +287,14 @@ impl Slots {
         (page, place)
     }
 
-    /// Prepares a survey of all groups: changes from now on are noted.
+    /// Call this before a survey of all groups. Changes of groups are recorded from now on.
     pub(crate) fn begin_changes(&mut self) {
         self.each(Coordinator::begin_changes);
     }
 
-    /// Like [`Self::survey`], for the groups that have changed since they were surveyed. If `from`
-    /// is None, the changes up to this call are taken. None if the changes are not known.
+    /// Like [`Self::survey`], but returns only groups that have changed since they were surveyed. A
+    /// call without `from` begins with all changes up to this call. Returns None if the changes are
+    /// not known.
     pub(crate) fn survey_changes(
         &mut self,
         from: Option<Slot>,
@@ -319,13 +320,13 @@ impl Slots {
         self.coordinator(self.slot_of(&asked.group_id))?.view(asked, now)
     }
 
-    /// The part of the shared limits that all coordinators together hold.
+    /// How much all coordinators together use of the shared limits.
     pub(crate) fn held(&self) -> Held {
         self.machines.held()
     }
 
-    /// The difference between the bytes that addresses are charged for and the bytes that exist,
-    /// for checks.
+    /// For checks: the difference between the bytes that all addresses are charged for and the
+    /// bytes that exist.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let Held { member_bytes, pending_bytes, .. } = self.held();
         let (of_members, of_pending) = self.machines.shared().budget.paid();
@@ -349,8 +350,8 @@ impl Slots {
         of_each.fold(Counts::default(), |a, b| a + b)
     }
 
-    /// The amount of work to describe a group, or to list its offsets; little if another shard
-    /// leads the group's slot.
+    /// Estimates how much work it is to describe a group, or to list its offsets. The result is 1
+    /// if another shard leads the group's slot.
     pub(crate) fn weight(
         &mut self,
         group_id: &str,
@@ -360,7 +361,8 @@ impl Slots {
         self.on_led(slot, |coordinator, _| of(coordinator, group_id)).unwrap_or(1)
     }
 
-    /// Continues a list by about `count` groups and slots. Operations up to `flushed` are durable.
+    /// Continues a list by about `count` groups and slots. Slots that the node does not lead are
+    /// left out. `flushed` returns the position up to which a slot is durable.
     pub(crate) fn list(
         &mut self,
         list: &mut ListingOfSlots,

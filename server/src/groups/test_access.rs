@@ -1,4 +1,4 @@
-//! Access for tests, which change state without the groups' notice.
+//! Functions for tests. They change the state of groups without the usual checks.
 
 use super::{Groups, Slots};
 use crate::placement::Slot;
@@ -63,7 +63,8 @@ impl Groups {
         self.slots_mut().on_producers(slot, |it| it.flushed(end))
     }
 
-    /// The first offset of the aborted transaction that a record of a producer is part of.
+    /// If a record of this producer belongs to an aborted transaction, the first offset of that
+    /// transaction.
     pub(crate) fn aborted_at(&self, slot: Slot, producer_id: i64, offset: i64) -> Option<i64> {
         let producers = self.slots().producers(slot)?;
         producers.aborted(producer_id, offset).map(|(first, _)| first)

@@ -1,5 +1,5 @@
-//! Transactions in the log of the groups: the markers that end a transaction in a slot, and the end
-//! of transactions that a crash left open.
+//! Transactions in the slots of groups. Writes the markers that end a transaction in a slot, and
+//! ends the transactions that a crash has left open.
 
 use super::Groups;
 use super::offset_producers::OffsetProducers;
@@ -14,7 +14,8 @@ use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported,
 use muster_transactions::partition::{End, Marking};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The senders of markers that are not durable yet, by slot and with the positions of the markers.
+/// The senders of markers that are not durable yet, by slot. The numbers are the positions of the
+/// markers.
 #[derive(Debug, Default)]
 pub(super) struct MarkersUnderWay {
     slots: BTreeMap<Slot, VecDeque<(u64, Marked)>>,
@@ -67,8 +68,9 @@ impl Groups {
         durable
     }
 
-    /// The transactions with pending offsets, for a report. The report includes transactions whose
-    /// offsets are not durable yet: their marker will follow the offsets in the log.
+    /// The transactions with pending offsets, which the shard reports to the coordinators.
+    /// Transactions whose offsets are not durable yet are included: the marker will follow the
+    /// offsets in the log.
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = OpenIn> {
         self.open().map(|(slot, producer)| {
             let (topic, partition) = (OFFSETS_TOPIC.into(), slot.0 as i32);
@@ -76,8 +78,8 @@ impl Groups {
         })
     }
 
-    /// Whether a coordinator has not yet answered the report of a transaction of this producer in
-    /// one of these partitions. If so, the marker of an earlier commit may be missing.
+    /// Whether a transaction of this producer was reported in one of these partitions, and its
+    /// coordinator has not answered yet. If so, the marker of an earlier commit may be missing.
     pub(crate) fn is_unanswered(&self, partitions: &PartitionSet, producer_id: i64) -> bool {
         let mut slots = self.slots_named(partitions).into_iter();
         slots.any(|slot| self.is_unanswered_in(slot, producer_id))
@@ -118,8 +120,8 @@ impl Groups {
         let _fenced = self.write_marker(now, slot, end, stamp);
     }
 
-    /// Ends a transaction in a slot. A stale marker is not written. `stamp` is None if no
-    /// coordinator knows the transaction, which is aborted.
+    /// Ends a transaction in a slot, unless the marker is stale: then nothing is written. `stamp`
+    /// is None if the transaction is aborted because no coordinator knows it.
     ///
     /// # Errors
     /// The producer or the coordinator is fenced.
@@ -153,12 +155,13 @@ impl Groups {
         all.flat_map(|(slot, it)| it.open().map(move |producer| (slot, producer)))
     }
 
-    /// Whether no coordinator has answered the report of a transaction of a producer in a slot.
+    /// Whether a transaction of this producer was reported in a slot and no coordinator has
+    /// answered yet.
     pub(super) fn is_unanswered_in(&self, slot: Slot, producer_id: i64) -> bool {
         self.slots().producers(slot).is_some_and(|it| it.is_unanswered(producer_id))
     }
 
-    /// The slots of this shard that a set names as partitions of `__consumer_offsets`.
+    /// The slots of this shard whose partitions of `__consumer_offsets` are in the set.
     fn slots_named(&self, partitions: &PartitionSet) -> Vec<Slot> {
         let of_groups = partitions.topics().filter(|(topic, _)| is_of_groups(topic));
         of_groups.flat_map(|(_, all)| all).filter_map(|index| self.slot_at(*index)).collect()

@@ -1,5 +1,5 @@
-//! The inputs of a shard's groups: the inputs of a call to a coordinator, and the state of the
-//! shard at the end of a turn.
+//! The inputs of a shard's groups: those of a call to a coordinator, and those at the end of a
+//! turn.
 
 use super::slots::Slots;
 use crate::clock::Times;
@@ -20,7 +20,7 @@ pub(crate) struct Inputs<'i> {
 }
 
 impl Inputs<'_> {
-    /// The same inputs, for one of several calls.
+    /// Returns the same inputs again, for a caller that makes several calls with them.
     pub(crate) fn again(&mut self) -> Inputs<'_> {
         let Self { times, ids, image, errors } = self;
         Inputs { times: *times, ids: &mut **ids, image, errors }

@@ -16,8 +16,8 @@ impl Groups {
         self.log.list(list, count);
     }
 
-    /// The amount of work to describe a group, or to list its offsets; little if another shard
-    /// leads the group's slot.
+    /// Estimates how much work it is to describe a group, or to list its offsets. The result is 1
+    /// if another shard leads the group's slot.
     pub(crate) fn weight(
         &mut self,
         group_id: &str,
@@ -49,7 +49,7 @@ impl Groups {
         self.log.time(now)
     }
 
-    /// Copies of the counters and gauges of the groups and of their log at a time, for metrics.
+    /// Copies of the counters and gauges of the groups at a time, for metrics.
     pub(crate) fn numbers(&self, now: i64) -> Copies {
         let gauges = LogGauges {
             unsubmitted_bytes: self.log().unsubmitted_bytes() as u64,
@@ -72,7 +72,7 @@ impl Groups {
         numbers
     }
 
-    /// Adds the use of the limits of groups and of their log.
+    /// Adds the use of the limits of groups.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
         let Held { groups, member_bytes, pending_bytes } = self.slots().held();
         gauges.set(Limit::Groups, groups, GROUPS_MAX);

@@ -14,7 +14,7 @@ use muster_shares::sessions::FetchContext;
 use std::collections::HashMap;
 
 impl Shares {
-    /// Answers a request once the records of its acknowledgements are in the log.
+    /// Answers a request, at once or when the records of its acknowledgements are in the log.
     pub(super) fn complete(&mut self, inputs: &Inputs<'_>, mut request: Request) {
         request.lock_ms =
             self.config(inputs, &request.member.group_id).settings.record_lock_duration_ms;
@@ -141,7 +141,7 @@ fn fetched(part: Part) -> ShareFetchPartitionResponse<'static> {
     }
 }
 
-/// The leader of a partition. If there is no other leader to name, this is broker 0, as in Kafka.
+/// The leader of a partition. Without another leader to name, it is broker 0, as in Kafka.
 fn leader(shard: Option<u32>) -> LeaderIdAndEpoch {
     LeaderIdAndEpoch { leader_id: shard.unwrap_or(0) as i32, leader_epoch: 0 }
 }

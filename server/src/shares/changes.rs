@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Shares {
-    /// Ends the locks that have expired by `handled_until`. All input up to that time was handled.
+    /// Ends the locks that were due at `handled_until` or before. (All input up to this time was
+    /// handled, so no acknowledgement of these records is waiting.)
     pub(super) fn expire_locks(&mut self, inputs: &Inputs<'_>, handled_until: i64) {
         while let Some(key) = self.open.due(handled_until) {
             let settings = self.config(inputs, &key.group_id).settings;
@@ -36,8 +37,8 @@ impl Shares {
         }
     }
 
-    /// Writes records of the changes of all share partitions, and answers requests that wait for
-    /// these records alone. While a flush is under way, changes gather until the flush has ended.
+    /// Writes records of the changes of all share partitions, and answers requests that waited for
+    /// nothing else. While a flush is under way, changes gather for a later record.
     pub(crate) fn write_changes(&mut self, inputs: &mut Inputs<'_>) {
         self.letters.have_ended = false;
         if self.open.has_changes() && can_write(inputs) {
@@ -69,8 +70,8 @@ impl Shares {
             let record = states.and_then(|it| it.change(&key, &write, inputs.times.wall));
             match record.map(|record| self.append(inputs, slot, &record)) {
                 Some(Ok(visible_at)) => drop(written.insert(key, visible_at)),
-                // The state is gone, or has no room for the change: acquired records will be
-                // acquired again.
+                // The share state was deleted, or the change is too large for it or for the log.
+                // After the drop, records that members had acquired can be acquired again.
                 Some(Err(_)) | None => self.drop_partition(&key, ErrorCode::UnknownServerError),
             }
         }
@@ -96,8 +97,8 @@ impl Shares {
         Ok(VisibleAt::position(slot.share_state(), position))
     }
 
-    /// Notes the positions of the records of acknowledgements, and answers requests that wait for
-    /// these records alone.
+    /// Notes in each request the positions of the records with its acknowledgements. Answers the
+    /// requests that waited for nothing else.
     fn answer_written(&mut self, written: &BTreeMap<SharePartitionKey, VisibleAt>) {
         for id in self.requests.unwritten() {
             let is_over = self.requests.on(id, |request| {
@@ -128,8 +129,8 @@ impl Shares {
         self.answer_written(&BTreeMap::new());
     }
 
-    /// Drops the share partitions of groups without sessions. A share partition whose letters have
-    /// not ended is kept until they have: otherwise its letters would be handed over again.
+    /// Drops the share partitions of groups without sessions. But a share partition whose letters
+    /// have not ended is kept until they have, because otherwise these letters would be sent twice.
     fn drop_groups(&mut self) {
         for group_id in std::mem::take(&mut self.left_groups) {
             if self.sessions.has_group(&group_id) {

@@ -1,6 +1,7 @@
 //! The last request of a share session. As in Kafka, the session ends and its member's records are
 //! released once the acknowledgements of this request are flushed. So the release is a record of
-//! its own, with the start offset after the acknowledgements.
+//! its own, which follows the record of the acknowledgements. It has the start offset to which the
+//! acknowledgements moved the share partition.
 
 use super::table::{Closing, Request};
 use super::{Inputs, Shares};
@@ -18,8 +19,8 @@ impl Shares {
         self.closing.insert(request.member.clone(), closing);
     }
 
-    /// Notes the positions of a request that is answered. From now on, its session ends when they
-    /// are flushed.
+    /// Called when the last request of a member is answered. Notes the positions of the records
+    /// that the answer waits for: when these are flushed, the member's session ends.
     pub(super) fn closing_answered(&mut self, request: &Request) {
         let closing = self.closing.get_mut(&request.member);
         if let Some(closing) = closing.filter(|it| it.request == request.asked.request) {
@@ -27,7 +28,7 @@ impl Shares {
         }
     }
 
-    /// Ends the session of a last request that is not answered, because its connection has ended.
+    /// Called when a last request gets no answer because its connection ended. Ends the session.
     pub(super) fn closing_unanswered(&mut self, inputs: &Inputs<'_>, request: &Request) {
         let closing = self.closing.get(&request.member);
         if closing.is_some_and(|it| it.request == request.asked.request) {
@@ -36,8 +37,8 @@ impl Shares {
     }
 
     /// Ends the session that a member has closed, before the member's next request. Otherwise the
-    /// end of the old session would release records of the new one. Kafka still accepts requests of
-    /// the closed session until then; its clients send none.
+    /// end of the old session would release records of the new one. Kafka accepts requests of a
+    /// closed session until the acknowledgements are written; its clients send none.
     pub(super) fn end_closing(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
         if self.closing.contains_key(member) {
             self.end_session(inputs, member);
@@ -59,12 +60,13 @@ impl Shares {
 
     fn end_session(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
         let was_closing = self.closing.remove(member).is_some();
-        // If another request, or the end of the connection, has ended the session, nothing is left
-        // to release.
+        // The session may have ended already, by another request or with its connection. Then its
+        // records were released.
         if let Ok(ended) = self.sessions.close(member) {
             self.release(inputs, &member.group_id, &ended);
         }
-        // The connections of the group may all have ended before.
+        // If all connections of the group ended before, only this place notes that the group has
+        // no session left.
         if was_closing && !self.sessions.has_group(&member.group_id) {
             self.left_groups.insert(member.group_id.clone());
         }

@@ -12,13 +12,13 @@ use muster_shares::{SharePartitionKey, State, States};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The number of batches of a state that are as much work as another state.
+/// A state counts as one item of work. If it has batches, this number of them is one more item.
 const BATCHES_PER_ITEM: usize = 8;
 
-/// The size of a state without its record.
+/// The estimated memory of a state in addition to the size of its record.
 const STATE_BYTES: usize = 200;
 
-/// The share states of a sample of groups, as the log produces them.
+/// The share states of a sample of groups, built from the log for the comparison.
 #[derive(Debug)]
 pub(super) struct SharesCopy {
     states: States,
@@ -97,8 +97,8 @@ pub(super) fn digest(states: &States, group: &str, items_max: usize) -> Option<D
     Some(Digest { fingerprint: (items > 0).then(|| hash.digest()), items })
 }
 
-/// Hashes a state without its fence and its number of updates, which the compacted log may have
-/// lost.
+/// Hashes a state. Leaves out its fence (the greatest epochs seen) and its number of updates, which
+/// compaction of the log may have lost.
 fn hash_state(key: &SharePartitionKey, state: &State, hash: &mut Xxh3) {
     let mut value = Vec::new();
     let key = key.to_record();

@@ -22,7 +22,7 @@ counters! {
         renewed_records: u64 = Counter of Count,
         /// Acknowledgements of a partition that were refused.
         refused_acknowledgements: u64 = Counter of Count,
-        /// Share partitions some of whose locks ended.
+        /// Times at which some locks of a share partition timed out.
         lock_timeouts: u64 = Counter of Count,
         /// Fetches that waited until their deadline.
         expired_fetches: u64 = Counter of Count,
@@ -30,7 +30,7 @@ counters! {
         dead_letters: u64 = Counter of Count,
         /// Batches of letters that were sent to the leaders of their queues.
         dead_letter_requests: u64 = Counter of Count,
-        /// Those of them that failed.
+        /// Batches of letters whose write to a dead letter queue failed.
         dead_letter_requests_failed: u64 = Counter of Count,
         /// Letters that were dropped.
         dead_letters_dropped: u64 = Counter of Count,
@@ -57,7 +57,8 @@ counters! {
 }
 
 impl ShareCounters {
-    /// Counts acknowledgements that were taken, each with its number of offsets and its types.
+    /// Counts an accepted acknowledgement of `offsets` offsets. `types` has one type for all
+    /// offsets, or one for each.
     pub(super) fn acknowledged(&mut self, offsets: i64, types: &[i8]) {
         let of_each = if types.len() == 1 { offsets.unsigned_abs() } else { 1 };
         for kind in types {

@@ -68,8 +68,8 @@ impl Shares {
         self.requests.park(id, request);
     }
 
-    /// Tries the requests that wait for a share partition, the oldest first, until one of them
-    /// reads the partition, or until a request that would take any record waits again.
+    /// Tries the requests that wait for a share partition, the oldest first. Stops when one of them
+    /// reads the partition, or waits again although its `min_bytes` is at most 1.
     pub(super) fn wake(&mut self, inputs: &mut Inputs<'_>, key: &SharePartitionKey) {
         let waiters = self.waiters.remove(key).unwrap_or_default();
         let mut left = waiters.into_iter();
@@ -128,8 +128,8 @@ impl Shares {
         if is_enough || is_over { Outlook::Read(readable) } else { Outlook::Wait }
     }
 
-    /// The place at which a share partition can be read for a request; None if it cannot be read
-    /// now. An error is noted in the request.
+    /// The place from which a request can read a share partition; None if it cannot be read now. An
+    /// error is noted in the request.
     fn readable(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -178,7 +178,8 @@ impl Shares {
         let mut reads = Vec::with_capacity(readable.len());
         let mut records = 0i64;
         for it in readable {
-            // The session's next request begins with another partition.
+            // The request has enough records, so its other partitions are not read. The next
+            // request of the session begins with another partition.
             if records >= wants.max_records {
                 break;
             }
@@ -248,12 +249,12 @@ impl Shares {
         keys
     }
 
-    /// Acquires the records that were read, one partition after the other, as long as more are
-    /// wanted.
+    /// Acquires the records that were read, one partition after the other, up to the number that
+    /// the request may have.
     fn acquire(&mut self, inputs: &Inputs<'_>, request: &mut Request) {
         let Some(wants) = request.fetch else { return };
-        // Another connection may have ended the session meanwhile; then nothing would release the
-        // records.
+        // Another connection may have ended the session during the reads. Nothing is acquired then,
+        // because no end of a session would release the records.
         if self.sessions.epoch(&request.member).is_none() {
             return;
         }

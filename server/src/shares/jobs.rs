@@ -1,5 +1,6 @@
-//! The work of share partitions that no request causes, in slices: the deletion of states whose
-//! topic was deleted, including while the shard was down, and snapshots of cold states.
+//! Work on share states that no request causes, in slices: states whose topic was deleted are
+//! deleted, even if the shard was down then, and cold states (without a snapshot for a long time)
+//! get a snapshot.
 
 use super::states::SlotStates;
 use crate::clock::Times;
@@ -20,19 +21,20 @@ const VISITS: usize = 128;
 pub(super) struct Jobs {
     /// The place of the search for deleted topics; None if no search is under way.
     search: Option<Place>,
-    /// The place of the round of cold snapshots, and the time of the next round.
+    /// The place of the round of snapshots of cold states, if one is under way, and the time of the
+    /// next round.
     round: Option<Place>,
     next_round: Option<i64>,
 }
 
-/// The place of a job: after this state of this slot, or at the start of the slot.
+/// The place at which a job continues: after the state `after` of a slot, or at the slot's start.
 #[derive(Debug, Clone, Default)]
 struct Place {
     slot: Slot,
     after: Option<SharePartitionKey>,
 }
 
-/// At first a search is due, because topics may have been deleted while the shard was down.
+/// A new shard begins with a search, because topics may have been deleted while it was down.
 impl Default for Jobs {
     fn default() -> Self {
         Self { search: Some(Place::default()), round: None, next_round: None }
@@ -67,7 +69,7 @@ impl SlotStates {
         }
     }
 
-    /// The time at which [`Self::work`] has something to do, if the log takes records.
+    /// The time of the next work for [`Self::work`]. (It does none while the log takes no records.)
     pub(super) fn deadline(&self, now: i64) -> Option<i64> {
         let Jobs { search, round, next_round } = &self.jobs;
         let is_busy = search.is_some() || round.is_some();

@@ -22,12 +22,13 @@ pub(super) struct StatesMachine {
     pub(super) in_snapshot: InSnapshot,
 }
 
-/// The records that the states contain because they come from a snapshot.
+/// The records of the log that the states already contain, because they come from a snapshot.
+/// These records are not replayed.
 #[derive(Debug, Default)]
 pub(super) struct InSnapshot {
-    /// The position up to which the states contain all records; 0 without a snapshot.
+    /// The states contain all records up to this position of the log; 0 without a snapshot.
     pub(super) position: u64,
-    /// The offsets up to which the states contain the records of each share partition.
+    /// For single share partitions: the states contain their records up to these offsets.
     pub(super) ends: StoredEnds,
 }
 
@@ -46,7 +47,7 @@ impl Machine for StatesMachine {
     type Record<'r> = ShareRecord<'r>;
     type Held = Unlimited;
     type Walk = Walk;
-    /// The last share partition.
+    /// The share partition at which [`Machine::restate`] continues: its records were the last ones.
     type Restating = Option<SharePartitionKey>;
     type Place = SharePartitionKey;
     type Shared = ();
@@ -71,7 +72,7 @@ impl Machine for StatesMachine {
         Unlimited
     }
 
-    /// None: the shard begins the jobs of states.
+    /// The machine has no timers: the shard calls the jobs that work on states.
     fn next_deadline(&self) -> Option<i64> {
         None
     }
@@ -80,8 +81,8 @@ impl Machine for StatesMachine {
         self.in_snapshot.position = position;
     }
 
-    /// A partition that ever had records has a section, even without states: the section says which
-    /// records need no replay.
+    /// A partition that had records has a section, even if it has no states now. The section says
+    /// up to which position records need no replay.
     fn begin_section(&self, _section: u8, at: SectionAt) -> Option<Walk> {
         let part = Part::of(at.file_at, &[]);
         (at.log_end > 0).then(|| Walk { states: StatesWalk::default(), part })

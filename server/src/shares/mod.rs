@@ -15,13 +15,14 @@
 //!
 //! Invariants:
 //! - Records of share state are appended in one place, `SlotStates::write`.
-//! - An acknowledgement is answered, and a released record is acquired again, only when the record
-//!   of the change is flushed.
-//! - Only one request at a time reads a share partition, from its read to its acquisition.
+//! - The record of a change must be flushed before the acknowledgement that caused it is answered,
+//!   and before a record that it released is acquired again.
+//! - Only one request at a time reads a share partition. The next request begins to read when this
+//!   one has acquired its records.
 //!
 //! A ShareFetch reads whole batches into memory, because the bounds of all batches must be known
-//! before it is decided which ones are sent. While a flush is under way, changes of a share
-//! partition gather; they become one record after it.
+//! before it is decided which ones are sent. While a flush is under way, changes of share
+//! partitions are only collected. After it, each changed share partition gets one record.
 //!
 //! Group coordinators request share state from the leaders of the partitions (`state_calls.rs`),
 //! which answer 512 partitions in a turn (`state_answers.rs`). After each deletion of a topic, and
@@ -93,14 +94,14 @@ const CONFIGS_MAX: usize = 10_000;
 pub(crate) struct Shares {
     shard: u32,
     endpoints: Endpoints,
-    /// The numbers of requests to other shards are greater than this.
+    /// Requests to other shards get numbers greater than this one.
     first_number: u64,
     states: SlotStates,
     open: OpenPartitions,
     sessions: Sessions,
     requests: Table,
-    /// The requests that wait for a share partition, and the groups with such requests by
-    /// partition.
+    /// For each share partition, the requests that wait for it. And for each partition, the groups
+    /// that have such requests.
     waiters: BTreeMap<SharePartitionKey, BTreeSet<u64>>,
     by_partition: BTreeMap<TopicPartition, BTreeSet<Arc<str>>>,
     /// The share partitions that are being read.
@@ -109,7 +110,7 @@ pub(crate) struct Shares {
     reads: HashMap<u64, ReadFor>,
     last_read: u64,
     /// The share partitions whose start is being looked up, each with the address of the member
-    /// that fetches it; and the starts that were found.
+    /// that fetches it. Then the starts that were found.
     looked_up: HashMap<SharePartitionKey, Address>,
     found: BTreeMap<SharePartitionKey, Result<i64, ErrorCode>>,
     /// The sessions that end once their last acknowledgements are flushed.
@@ -199,8 +200,7 @@ impl Shares {
     }
 
     /// The runs of records in flight from the start offset on, for checks. Each run comes with its
-    /// share partition, and with whether the member that acquired the records, if any, has a
-    /// session.
+    /// share partition. The bool is false if a member has acquired the run and has no session.
     pub(crate) fn in_flight(
         &self,
     ) -> impl Iterator<Item = (&SharePartitionKey, InFlight<'_>, bool)> {
@@ -221,7 +221,7 @@ impl Shares {
         &mut self.states
     }
 
-    /// Takes the result of a read, for [`Self::settle`].
+    /// Keeps the result of a read until [`Self::settle`] handles it.
     pub(crate) fn read_done(&mut self, number: u64, end: RecordReadEnd) {
         self.ended_reads.push((number, end));
     }
@@ -232,8 +232,8 @@ impl Shares {
         self.letters.appended.append(&mut effects.letters);
     }
 
-    /// Whether [`Self::settle`] has nothing to do, no answer has to be taken, and no request of a
-    /// group coordinator is under way.
+    /// Returns true if [`Self::settle`] has nothing to do, no answer is to be taken, and no request
+    /// of a group coordinator is under way.
     pub(crate) fn is_settled(&self) -> bool {
         self.ended_reads.is_empty()
             && self.grown.is_empty()
@@ -242,8 +242,8 @@ impl Shares {
             && self.letters.are_settled()
     }
 
-    /// Continues after reads that have ended and partitions that have grown. Returns false if there
-    /// were none.
+    /// Continues the work that waited for reads, for partitions to grow, and for letters to be
+    /// appended. Returns false if none of these has happened.
     pub(crate) fn settle(&mut self, inputs: &mut Inputs<'_>) -> bool {
         let ended = std::mem::take(&mut self.ended_reads);
         let grown = std::mem::take(&mut self.grown);
@@ -274,7 +274,7 @@ impl Shares {
     }
 
     /// Whether [`Self::turn`] or [`Self::answer_questions`] may have work. Most shards serve no
-    /// share group, and to find nothing to do would be a sixth of their idle turn.
+    /// share group, and calls that find no work would take a sixth of an idle turn.
     pub(crate) fn may_have_work(&self, now: i64) -> bool {
         !self.open.is_empty()
             || !self.requests.is_empty()
@@ -300,8 +300,8 @@ impl Shares {
         self.write_changes(inputs);
     }
 
-    /// The time at which work on share state in slices needs the next turn, if the log takes
-    /// records.
+    /// The time of the next turn that the slices of work on share state need. (While the log takes
+    /// no records, they cannot continue.)
     pub(crate) fn slices_deadline(&self, now: i64) -> Option<i64> {
         if self.state_questions.are_left() { Some(now) } else { self.states.deadline(now) }
     }

@@ -25,7 +25,7 @@ pub(super) enum Opening {
     Later,
 }
 
-/// The reason why a partition is not fetched, and the shard that leads it, if another shard does.
+/// The reason why a partition is not fetched, and if another shard leads it, that shard's number.
 pub(super) type NotOpened = (ErrorCode, Option<u32>);
 
 impl Shares {
@@ -74,7 +74,7 @@ impl Shares {
         self.states.of(slot)?.get(key)
     }
 
-    /// The start of a share partition that has no start offset yet; None until it is looked up.
+    /// The offset at which a new share partition starts; None while this offset is looked up.
     fn first_offset(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -114,8 +114,8 @@ impl Shares {
         };
         let address = self.looked_up.remove(key).unwrap_or_default();
         self.found.insert(key.clone(), found);
-        // If no request waits, the partition is opened anyway, so that the next request finds it
-        // open.
+        // Opens the partition even if no request waits: otherwise the next request would look the
+        // start up again.
         if !self.waiters.contains_key(key) {
             let _opened = self.open_partition(inputs, key, address);
         }

@@ -64,7 +64,7 @@ impl Shares {
         self.check_topics(inputs, client, &mut request);
         let renews = body.is_renew_ack && client.asked.version >= RENEW_SINCE;
         if renews {
-            // The answer leaves out the other partitions, because nothing is fetched.
+            // Nothing is fetched: the answer has only the partitions that have acknowledgements.
             request.parts.retain(|part| part.acknowledged.is_some());
             self.complete(inputs, request);
         } else if is_final || !request.parts.iter().any(Part::waits) {
@@ -115,7 +115,7 @@ impl Shares {
         self.complete(inputs, request);
     }
 
-    /// A ShareFetch that passed the checks of its session.
+    /// Makes the request for a ShareFetch, after the checks of its session.
     ///
     /// # Errors
     /// The error of the whole request.
@@ -174,8 +174,8 @@ impl Shares {
         Ok(request)
     }
 
-    /// Refuses a ShareFetch. If the limit of sessions is reached, the answer waits, so that the
-    /// client does not try again at once.
+    /// Refuses a ShareFetch. If the limit of sessions is reached, delays the answer, because
+    /// otherwise the client would try again at once.
     fn refuse_fetch(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -225,16 +225,16 @@ impl Shares {
             self.counters.refused_acknowledgements += u64::from(result.is_err());
             results.insert(*at, result.err().unwrap_or(ErrorCode::None));
         }
-        // As in Kafka, partitions with empty acknowledgements are answered if another partition has
-        // valid ones.
+        // As in Kafka, partitions without acknowledgements are in the answer only if another
+        // partition has valid ones.
         if is_any_valid {
             results.extend(unused.into_iter().map(|at| (at, ErrorCode::None)));
         }
         request.acknowledged(results);
     }
 
-    /// Takes well-formed acknowledgements of a partition. Returns whether a record has to be
-    /// written.
+    /// Takes acknowledgements of a partition, which are well-formed. Returns true if they change
+    /// the share state, so that a record has to be written.
     fn acknowledge(
         &mut self,
         inputs: &Inputs<'_>,

@@ -12,7 +12,7 @@ type EndOf<'e> = dyn Fn(PartitionId) -> Option<i64> + 'e;
 
 impl SlotStates {
     /// Returns about `count` share partitions from a place on, and the place at which to continue.
-    /// A group's share partitions in a slot are never separated.
+    /// If the answer has a group in a slot, it has all of the group's share partitions there.
     pub(crate) fn starts(
         &self,
         from: Option<SharesPlace>,

@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Shares {
-    /// Handles a question from the coordinator of a group. Results leave when they are durable. The
-    /// first partitions are handled at once, unless another question about the group is being
-    /// answered.
+    /// Handles a question from the coordinator of a group. The first partitions are handled at
+    /// once, unless an earlier question about the group is still being answered. Results are sent
+    /// when they are durable.
     pub(crate) fn answer_coordinator(
         &mut self,
         inputs: &mut Inputs<'_>,

@@ -26,8 +26,8 @@ impl Topics for TopicsOf<'_> {
     }
 }
 
-/// The results of the partitions of each topic. If a partition is named twice, the last result is
-/// given, as in Kafka.
+/// The results of the partitions of each topic. If a request names a partition twice, only the last
+/// of its results is in the answer, as in Kafka.
 type Results<T> = Vec<(Uuid, Vec<T>)>;
 
 /// A request about share state.
@@ -102,8 +102,8 @@ impl Shares {
         self.replace_state(inputs, slot, (key, record))
     }
 
-    /// Writes a record that replaces or deletes the state of a share partition. As in Kafka, which
-    /// fences the old state, acknowledgements that are in no record yet fail.
+    /// Writes a record that replaces or deletes the state of a share partition. Acknowledgements
+    /// fail if they are in no record yet. (Kafka, too, fences the old state.)
     fn replace_state(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -302,7 +302,7 @@ impl<'j, 'i> Job<'j, 'i> {
         results.into_iter().map(of_topic).collect()
     }
 
-    /// The error of a partition's operation. The answer waits for the operation's record.
+    /// The error code and message of an operation. Has the answer wait for the operation's record.
     fn result(&mut self, done: Result<VisibleAt, Refusal>) -> (i16, Option<Str<'static>>) {
         match done {
             Ok(visible_at) => {
@@ -323,8 +323,8 @@ const UNKNOWN: Refusal = Refusal {
 };
 
 /// The slot of the state of a share partition that this shard leads. If the partition does not
-/// exist, any slot of the shard: the checks of each request refuse such partitions in their own
-/// order.
+/// exist, returns some slot of the shard. Each request then refuses the partition, at the place of
+/// this check among its own checks.
 ///
 /// # Errors
 /// Another shard leads the partition, or the partition cannot have share state.

@@ -1,6 +1,6 @@
-//! Requests of group coordinators about share state, which go to the shards that lead the
-//! partitions, and the results. A shard that fails does not answer: after a while the group's
-//! coordinator gets an error, and tries again.
+//! Requests of group coordinators about share state, and their results. A request goes to the
+//! shards that lead its partitions. If one of them fails, it does not answer: after a while the
+//! group's coordinator gets an error, and tries again.
 
 use super::{Inputs, Shares};
 use crate::cluster::{Topic, leader};
@@ -13,8 +13,8 @@ use muster_shares::state::Initialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The time for which a coordinator waits for the next results of the shards, in ms: as long as
-/// clients wait for an answer.
+/// How long a coordinator waits for further results of the shards, in ms. Clients wait for an
+/// answer as long as this.
 const WAIT_MS: i64 = 10_000;
 
 /// The requests that this shard's coordinators wait for.
@@ -44,7 +44,7 @@ impl StateCalls {
 
 impl Shares {
     /// Passes the request of a coordinator to the leaders of the partitions that it names. The
-    /// records that the coordinator wrote before it are durable.
+    /// caller has waited until all records that the coordinator wrote before are durable.
     pub(crate) fn ask_leaders(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -82,7 +82,7 @@ impl Shares {
         calls.waiting.insert(calls.last_number, waiting);
     }
 
-    /// Takes results of a shard: all of them, or those of a slice.
+    /// Takes an answer of a shard, which has all results of the shard, or those of a slice.
     pub(crate) fn take_state_answer(&mut self, now: i64, answer: StateAnswer) {
         let Some(waiting) = self.state_calls.waiting.get_mut(&answer.number) else { return };
         waiting.results.extend(answer.results);
@@ -157,7 +157,7 @@ fn add(request: &mut StateRequest, topic_id: Uuid, partition: i32, initialize: O
     }
 }
 
-/// The entry of a topic, which is added if it is not the last one: partitions come topic by topic.
+/// The entry of a topic, which is the last entry or is added: partitions come topic by topic.
 fn of_topic<T>(topics: &mut Vec<(Uuid, Vec<T>)>, topic_id: Uuid) -> &mut Vec<T> {
     let is_last = topics.last().is_some_and(|(id, _)| *id == topic_id);
     if !is_last {

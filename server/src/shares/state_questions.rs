@@ -1,6 +1,6 @@
-//! Questions of group coordinators about share state that are being answered, some partitions in
-//! each turn. So a group with many partitions does not hold up other groups, and its records do not
-//! fill the log.
+//! The questions about share state that group coordinators have asked. Each turn answers for some
+//! of the partitions. So a group with many partitions does not hold up other groups, and its
+//! records do not fill the log.
 
 use crate::mailbox::{StateAnswer, StateQuestion};
 use crate::net::VisibleAt;
@@ -32,7 +32,8 @@ pub(super) struct Answering {
     pub(super) question: StateQuestion,
     topic: usize,
     partition: usize,
-    /// The positions that the results so far depend on. No result leaves before an earlier one.
+    /// The positions that must be durable before the next results are sent. It includes those of
+    /// earlier results, so that the results stay in order.
     pub(super) visible_at: VisibleAt,
 }
 
@@ -56,7 +57,7 @@ impl Answering {
         Self { question, topic: 0, partition: 0, visible_at: VisibleAt::Now }
     }
 
-    /// The next partition; if the request initializes state, with its initial values.
+    /// The next partition, with its initial values if the request initializes state.
     pub(super) fn next(&mut self) -> Option<(Uuid, i32, Option<Initialize>)> {
         loop {
             let Self { topic, partition: at, .. } = *self;

@@ -1,5 +1,6 @@
-//! The share state of a shard. The records are in the shard's own log, in the partition with the
-//! number of the topic partition's slot.
+//! The share state of a shard. Its records are in partitions of `__share_group_state`, which are in
+//! the shard's own log. The number of a share partition's slot is the number of the partition that
+//! has its records.
 
 use super::jobs::Jobs;
 use super::machine::{InSnapshot, StatesMachine};
@@ -71,9 +72,9 @@ impl SlotStates {
         self.machines.each(|it| it.in_snapshot = InSnapshot::default());
     }
 
-    /// Removes from the states all records that logs have lost. Called before clients are served.
-    /// Returns the partitions that must take no records until the changed states are durable:
-    /// otherwise new records at the lost offsets would be skipped.
+    /// Removes records from the states if the partitions' logs have lost them. Called before
+    /// clients are served. Returns partitions that must take no records until their changed states
+    /// are durable: otherwise a later start could skip new records at the lost offsets.
     pub(crate) fn forget_lost(
         &mut self,
         log: &mut Groups,
@@ -100,7 +101,7 @@ impl SlotStates {
     }
 
     /// Appends records of a slot that the shard leads, as one atomic operation, and replays them.
-    /// Returns the position of the operation in [`Slot::share_state`].
+    /// Returns the operation's position in the slot.
     ///
     /// # Errors
     /// The records are too large for the log. Nothing is written.

@@ -12,8 +12,8 @@ use muster_shares::sessions::{FetchContext, SessionKey};
 use muster_shares::{SharePartitionKey, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The maximum number of requests that wait for records. Beyond it, or beyond the share of an
-/// address, a request is answered with the existing records, and its client waits.
+/// The maximum number of requests that wait for records. If this number, or an address's share of
+/// it, is used up, a request is answered at once without records, and its client has to pause.
 pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
 
 /// The requests that are not answered yet.
@@ -60,7 +60,7 @@ pub(super) struct Request {
     pub(super) visible_at: VisibleAt,
     /// Share partitions with acknowledgements that are in no record yet.
     pub(super) unwritten: BTreeSet<SharePartitionKey>,
-    /// Whether the answer waits for nothing but the records of the acknowledgements in `unwritten`.
+    /// Whether the answer waits only for the records of the acknowledgements in `unwritten`.
     pub(super) is_complete: bool,
     /// `share.record.lock.duration.ms`
     pub(super) lock_ms: i64,
@@ -73,7 +73,7 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) struct Closing {
     pub(super) request: RequestId,
-    /// The positions of the records of the acknowledgements; None while some are in no record.
+    /// The positions of the records of the acknowledgements; None until all are in records.
     pub(super) visible_at: Option<VisibleAt>,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Read {
     pub(super) offset: i64,
     pub(super) data: Vec<u8>,
     pub(super) aborted: Vec<AbortedTransaction>,
-    /// The opening of the share partition in which the read began.
+    /// The number of the opening: if the share partition is opened again, the read is of no use.
     pub(super) opening: u64,
 }
 
@@ -129,7 +129,7 @@ pub(super) struct Readable {
 /// The maximum size of a read of a partition for one request, unless its first batch is larger.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-/// The number of bytes to read in addition, because the size of the wanted records is an estimate.
+/// The size of the wanted records is estimated, so this number of bytes is read in addition.
 const READ_BYTES_MORE: u64 = 16 << 10;
 
 impl Readable {
@@ -205,8 +205,8 @@ impl Request {
         self.parts.iter().filter_map(|part| part.read.as_ref()).map(|read| read.data.len()).sum()
     }
 
-    /// Notes the results of acknowledgements. Partitions that are not fetched are added to the
-    /// parts.
+    /// Notes the results of acknowledgements. Adds a part for each acknowledged partition that the
+    /// request does not fetch.
     pub(super) fn acknowledged(&mut self, mut results: BTreeMap<TopicPartition, ErrorCode>) {
         for part in &mut self.parts {
             part.acknowledged = results.remove(&part.at).or(part.acknowledged);
@@ -234,7 +234,7 @@ impl Table {
         id
     }
 
-    /// Returns a request that was taken.
+    /// Puts a request into the table, under its number.
     pub(super) fn put(&mut self, id: u64, request: Request) {
         self.by_connection.insert((request.asked.request.connection, id));
         if !request.unwritten.is_empty() {

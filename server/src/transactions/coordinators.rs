@@ -23,8 +23,8 @@ pub(crate) struct Coordinators {
 }
 
 impl Coordinators {
-    /// The coordinators of a shard, without transactional ids. `epoch` is the epoch of all of them,
-    /// and higher than every epoch of their earlier loads.
+    /// The coordinators of a shard, without transactional ids. They all get the epoch `epoch`,
+    /// which must be higher than every epoch that they had after earlier loads.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
         let indexes = placement.led_with_slots(shard, placement.transactions_partitions);
         let new = || IdsMachine {
@@ -52,7 +52,7 @@ impl Coordinators {
         self.machines.indexes().map(TransactionsPartition)
     }
 
-    /// The partition that follows another one; the first for None.
+    /// The partition that follows another one. For None, the first partition.
     pub(super) fn following(
         &self,
         partition: Option<TransactionsPartition>,
@@ -80,8 +80,8 @@ impl Coordinators {
         &mut self.machines
     }
 
-    /// Appends records of a partition one by one and applies them. They are not one operation,
-    /// because each record is the whole state of an id.
+    /// Appends records of a partition, each as an operation of its own, and applies them. They need
+    /// not be one operation, because each record has the whole state of an id.
     ///
     /// # Errors
     /// A record is too large for the log. This record and the following ones are not written.
@@ -129,7 +129,7 @@ impl Coordinators {
         next.map(|(at, index)| (at, TransactionsPartition(index)))
     }
 
-    /// All ids, as the records that produce their state, by partition.
+    /// The state of all ids by partition, as records whose replay results in this state.
     pub(crate) fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
         self.coordinators().flat_map(Coordinator::durable_records).collect()
     }
@@ -180,9 +180,9 @@ impl Coordinators {
     }
 }
 
-/// The limits that all coordinators of a shard share, for one of these coordinators.
+/// Checks the limits that all coordinators of a shard share, during a call of one coordinator.
 struct Gate<'g> {
-    /// The part of the limits that all other coordinators hold.
+    /// How much of the limits all other coordinators together use.
     others: Held,
     shares: &'g mut Shares,
     now: i64,

@@ -7,12 +7,12 @@ use muster_fairness::ShareLimits;
 pub(super) const IDS_MAX: usize = 1_000_000;
 pub(super) const ID_BYTES_MAX: usize = 64 << 20;
 
-/// The share of an address in the second half of these limits.
+/// How many new ids an address may add, at once and over time, while half of a limit is in use.
 pub(super) const ID_SHARE: ShareLimits = ShareLimits { burst: 10_000, every_ms: 100 };
 
-/// The maximum number of letters to another shard that are not yet taken out of its mailbox, and
-/// the maximum size of the partitions that the letters name. Further letters are dropped. All but
-/// questions are sent again, and the client of a dropped question gets an error.
+/// The maximum number of letters that wait in the mailbox of another shard, and the maximum size of
+/// the partitions that they name. Further letters are dropped. Dropped letters are sent again,
+/// except questions: the client of a dropped question gets an error.
 pub(super) const LETTERS_MAX: usize = 65_536;
 pub(crate) const LETTER_BYTES_MAX: usize = 16 << 20;
 

@@ -1,8 +1,8 @@
 //! The slots' side of the messages with coordinators: a [`Link`] for each pair of a slot and a
-//! coordinator, and the reports.
+//! coordinator, and the reports of open transactions.
 //!
-//! A report describes what is on stable storage. So reports gather until the partitions have synced
-//! their records; then all reports leave.
+//! A report describes records that are on stable storage. So reports wait until the partitions have
+//! synced their records. Then all waiting reports are sent.
 
 use super::limits::REPORT_AGAIN_MS;
 use crate::placement::Placement;
@@ -21,7 +21,8 @@ pub(super) struct Links {
     session: u64,
     may_have_lost_writes: bool,
     coordinators: u32,
-    /// One slot, which has the number of the shard: see [`crate::cluster::transaction_slot`].
+    /// For messages, a shard has a single slot: its number is that of the shard. See
+    /// [`crate::cluster::transaction_slot`].
     slots: BTreeMap<u32, OfSlot>,
     /// The reports to be sent after the next sync, and those to be sent after the sync under way.
     wanted: BTreeSet<Pair>,
@@ -47,7 +48,7 @@ pub(crate) struct Answered {
     /// The transactions in the report.
     pub(crate) open: Arc<[OpenIn]>,
     /// Whether all coordinators have answered reports of the slot. If so, a transaction that no
-    /// coordinator has named is unknown.
+    /// answer names is unknown to all coordinators.
     pub(crate) by_all: bool,
 }
 
@@ -116,8 +117,9 @@ impl Links {
         true
     }
 
-    /// Handles the end of a sync: returns the reports of all open transactions, each with the
-    /// number of the coordinator. `is_whole` says that no partition is offline.
+    /// Called at the end of a sync. Returns the reports that waited for it, each with the number of
+    /// its coordinator. `open` has the open transactions by slot. `is_whole` is false if a
+    /// partition is offline or has lost writes.
     pub(super) fn synced(
         &mut self,
         now: i64,

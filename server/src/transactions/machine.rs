@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct IdsMachine {
     pub(super) coordinator: Coordinator,
-    /// The position up to which a snapshot has all records; 0 without a snapshot.
+    /// The snapshot has all records up to this position; 0 without a snapshot.
     pub(super) in_snapshot: u64,
 }
 
@@ -34,7 +34,7 @@ impl Machine for IdsMachine {
     type Record<'r> = TransactionRecord<'r>;
     type Held = Held;
     type Walk = IdsWalk;
-    /// The last id.
+    /// The last id whose record [`Machine::restate`] has passed on.
     type Restating = Option<String>;
     type Place = Arc<str>;
     type Shared = ();

@@ -6,7 +6,7 @@
 //! - requests and due timers, each with the [`Inputs`] of a call;
 //! - letters between coordinators and slots: letters of this shard, letters of other shards
 //!   ([`Transactions::arrived`]), and letters of the partitions ([`Transactions::send`]). The
-//!   caller takes them one by one ([`Transactions::next_step`]) until there is none, and passes
+//!   caller takes them one by one ([`Transactions::next_letter`]) until there is none, and passes
 //!   letters for slots on to the partitions;
 //! - the positions that became durable ([`Transactions::flushed`]);
 //! - the end of a sync of the partitions, for reports ([`Transactions::begin_sync`],
@@ -18,22 +18,22 @@
 //! Invariants:
 //! - Records are appended in one place, `Transactions::write`. If the log refuses records, the
 //!   answer is an error, their messages are dropped, and the ids return to their durable state.
-//! - A message that waits for a position leaves when that position is durable. Any other message
-//!   may be lost.
-//! - Letters to another shard are limited. Beyond the limits they are dropped.
+//! - A message that depends on records is sent when they are durable. Any other message may be
+//!   lost.
+//! - The number and size of letters to another shard are limited. Further letters are dropped.
 //!
 //! A message is addressed to a slot, but all partitions of a shard have one address, as they are
-//! loaded together (`cluster/view.rs`). Letters for another shard are one message for each turn.
+//! loaded together (`cluster/view.rs`). All letters to another shard in a turn are one message.
 //! `shard/transactions.rs` passes letters within the shard on until none is left.
 //!
-//! Each load of a shard is a *life*. Its number only increases, as it follows from the number of
-//! starts in `meta.properties`. It is the epoch of the shard's coordinators and the session of its
-//! slots.
+//! Each load of a shard begins a *life*. The number of the life only increases, as it is made from
+//! the number of starts in `meta.properties`. It is the epoch of the shard's coordinators and the
+//! session of its slots.
 //!
 //! A question of a partition or group (`questions.rs`) is sent once its coordinator knows the slot,
 //! and again after each load of the coordinator. It counts as lost after 30 s. A report waits for a
-//! sync of the partitions that have transactions; all reports of a load wait for the same sync. All
-//! syncs of a turn are one sync for each file.
+//! sync of the partitions that have transactions. All reports of a load wait for the same sync, and
+//! all syncs of a turn become one sync of each file.
 
 mod coordinators;
 mod copy;
@@ -218,8 +218,8 @@ impl Transactions {
         }
     }
 
-    /// Removes transactional ids, and begins to abort the open transactions of other ids. Returns
-    /// whether there were any ids.
+    /// Removes some transactional ids. If one has an open transaction, begins to abort that first.
+    /// Returns whether there were any ids. If so, the caller has to call this again.
     pub(crate) fn reset(&mut self, mut inputs: Inputs<'_>) -> bool {
         let mut had_any = false;
         let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
@@ -255,9 +255,9 @@ impl Transactions {
         self.post.taken(by, letters, bytes);
     }
 
-    /// Sends the question of a partition or group. A coordinator that does not know the slot yet
-    /// would not answer, so the question is sent when the coordinator has answered the slot's
-    /// report.
+    /// Sends the question of a partition or group. If its coordinator does not know the slot yet,
+    /// and so would not answer, the question is sent later: when the coordinator has answered the
+    /// slot's report.
     pub(crate) fn ask(&mut self, now: i64, question: Question) {
         let id = &question.transactional_id;
         let TransactionsPartition(coordinator) = self.placement.transactions_partition(id);
@@ -267,7 +267,7 @@ impl Transactions {
         self.questions.insert(now, coordinator, question);
     }
 
-    /// Whether a verdict answers an open question, which is then closed.
+    /// Closes the open question that a verdict answers. Returns false if there is none.
     pub(crate) fn answers(&mut self, verdict: &Verdict) -> bool {
         self.questions.answered(verdict)
     }
@@ -277,8 +277,8 @@ impl Transactions {
         self.questions.next_deadline()
     }
 
-    /// Ends a question that counts as lost at this time. Returns a verdict in place of the
-    /// coordinator's.
+    /// Ends a question that counts as lost at the time `until`. Returns a verdict with an error, as
+    /// the coordinator has sent none.
     pub(crate) fn take_lost(&mut self, until: i64) -> Option<Verdict> {
         self.questions.take_lost(until)
     }
@@ -314,8 +314,8 @@ impl Transactions {
         self.links.begin_sync()
     }
 
-    /// Sends the reports after a sync of the partitions. `open` are the open transactions by slot.
-    /// `is_whole` says that no partition is offline.
+    /// Sends the reports after a sync of the partitions. `open` has the open transactions by slot.
+    /// `is_whole` is false if a partition is offline or has lost writes.
     pub(crate) fn synced(&mut self, now: i64, open: &BTreeMap<u32, Vec<OpenIn>>, is_whole: bool) {
         for (coordinator, report) in self.links.synced(now, open, is_whole) {
             self.post.add_to_coordinator(coordinator, report);

@@ -1,5 +1,5 @@
-//! The messages between coordinators and slots: messages that wait for a position, messages within
-//! this shard, and messages to other shards, which are limited. A message may be lost: see
+//! The messages between coordinators and slots: those that wait until records are durable, those
+//! within this shard, and those to other shards, which are limited. A message may be lost: see
 //! `muster_transactions`.
 
 use super::limits::{LETTER_BYTES_MAX, LETTERS_MAX};
@@ -10,7 +10,7 @@ use muster_faults::Fault;
 use muster_transactions::message::{FromSlot, ToSlot};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The letters that another shard has not taken yet.
+/// The number of letters, and their bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct UnderWay {
     letters: usize,
@@ -38,7 +38,7 @@ impl Post {
         Self { shard, placement, waiting, local: VecDeque::new(), outgoing, under_way }
     }
 
-    /// Takes a message from the coordinator of a partition, whose records are durable up to
+    /// Takes a message from the coordinator of a partition. The partition's slot is durable up to
     /// `flushed`.
     pub(super) fn add_to_slot(
         &mut self,
@@ -50,7 +50,7 @@ impl Post {
             let waiting = self.waiting.entry(coordinator).or_default();
             return waiting.entry(message.visible_at).or_default().push(message);
         }
-        // In these messages a slot is a shard.
+        // The slot in a message to a slot is the number of its shard.
         self.add(message.slot, Letter::ToSlot { coordinator: coordinator.0, message });
     }
 

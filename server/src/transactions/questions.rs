@@ -1,6 +1,6 @@
-//! The open questions of partitions and groups, whether a producer may write. If a question is
-//! lost, on the way or because its coordinator failed, it is asked again once that coordinator has
-//! answered a report.
+//! The open questions of partitions and groups. A question asks a coordinator whether a producer
+//! may write. It may get lost on the way, or because the coordinator fails. So it is asked again
+//! when the coordinator has answered the next report.
 
 use muster_codec::ErrorCode;
 use muster_transactions::PartitionSet;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The time after which a question counts as lost (Kafka's `request.timeout.ms` of a broker).
 const QUESTION_MS: i64 = 30_000;
 
-/// The open questions of a shard, by number: at most one for each connection that waits.
+/// The open questions of a shard, by number. Each waiting connection has at most one.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     open: BTreeMap<u64, Open>,
@@ -38,9 +38,9 @@ impl Questions {
         open.map(|open| open.question.clone()).collect()
     }
 
-    /// Closes the question that a verdict answers. Returns false if no such question is open: it
-    /// was answered before, or the number belongs to a question of an earlier load, about another
-    /// producer.
+    /// Closes the question that a verdict answers. Returns false if no such question is open. Then
+    /// it was answered before, or the verdict is for an earlier load of the shard and its number
+    /// now belongs to a question about another producer.
     pub(super) fn answered(&mut self, verdict: &Verdict) -> bool {
         let open = self.open.get(&verdict.number);
         let Some(open) = open.filter(|open| open.question.producer == verdict.producer) else {

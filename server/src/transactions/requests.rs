@@ -1,6 +1,6 @@
-//! Requests of transactions. Requests for this shard's partitions go to their coordinators. A
-//! request for ids of several partitions is split here, and the answers, which are ready at once,
-//! are joined.
+//! Requests of transactions. A request for a partition of this shard goes to its coordinator. A
+//! request for ids of several partitions is split here. The coordinators answer the parts at once,
+//! and the answers are joined.
 
 use super::{Inputs, Transactions};
 use crate::dispatch::transaction_apis::{self, Destination};
@@ -45,8 +45,8 @@ impl Transactions {
             Destination::Shard(request, empty) => {
                 let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
                 let joined = all.is_empty().then_some(empty);
-                // The request is cloned for one partition at a time, because its filters may take
-                // megabytes.
+                // The filters of the request may take megabytes. So the iterator clones it for one
+                // partition at a time.
                 let parts = all.into_iter().map(|partition| (partition, request.clone()));
                 self.join(&mut inputs, sender, parts, (joined, &[]));
             }
@@ -96,8 +96,8 @@ impl Transactions {
     }
 
     /// Passes the parts of a request to the coordinators of several partitions, and joins their
-    /// answers. If the answer keeps the order of the request, `places` are the places in the
-    /// request of the entries that the parts name.
+    /// answers. If the answer must be in the order of the request, `places` says for each entry of
+    /// the parts, in their order, which index the entry had in the request.
     fn join<'r>(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -124,8 +124,8 @@ impl Transactions {
         }
     }
 
-    /// Appends the records of a coordinator's output and replays them. The answers and messages of
-    /// the output leave when the positions that they wait for are durable.
+    /// Appends the records of a coordinator's output and replays them. The output's answers and
+    /// messages are sent when the positions that they wait for are durable.
     pub(super) fn write(
         &mut self,
         partition: TransactionsPartition,

@@ -24,14 +24,14 @@ pub(super) struct Wanted<'w> {
     pub(super) letter: Letter,
     pub(super) first: i64,
     pub(super) last: i64,
-    /// The copied source records, in order. Offsets without a copy get headers only.
+    /// The copied source records, in order. An offset without a copy has a letter of headers only.
     pub(super) copied: &'w [Copied],
     /// The time in ms since the epoch.
     pub(super) now: i64,
     /// The intended size of a batch in bytes. A single record may be larger.
     pub(super) batch_bytes: usize,
-    /// The maximum size in bytes that the queue accepts. A single record beyond it is sent without
-    /// its copy.
+    /// The maximum size of a batch, in bytes, that the queue accepts. If a copy makes even a single
+    /// letter larger than this, the letter is sent without the copy.
     pub(super) max_bytes: usize,
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 const READ_BYTES: u32 = 1 << 20;
 
 impl Shares {
-    /// Takes the letters of share partitions, and continues the letters that are due.
+    /// Takes new letters from share partitions, and does the next step of letters that are due.
     pub(crate) fn letters_turn(&mut self, inputs: &mut Inputs<'_>) {
         while self.letters.have_room()
             && let Some(key) = self.open.next_lettered()
@@ -49,8 +49,8 @@ impl Shares {
             let step = self.letters.first_of(&group).map(|it| &it.step);
             match step {
                 Some(Step::At(_)) => self.begin_letter(inputs, &group),
-                // The controller or the other shard did not answer in time, but may have handled
-                // the message.
+                // The controller or the queue's shard did not answer in time. It may have handled
+                // the message nevertheless.
                 Some(Step::Creating(..) | Step::Sent { .. } | Step::Reading(_)) | None => {
                     self.letter_failed(inputs, &group, ErrorCode::RequestTimedOut);
                 }
@@ -114,8 +114,8 @@ impl Shares {
         }
     }
 
-    /// Handles the controller's answer about topics. Returns whether a letter has waited for one of
-    /// them.
+    /// Handles the controller's answer to a request to create topics. Returns whether a letter
+    /// waited for one of them.
     pub(crate) fn topics_created(&mut self, inputs: &mut Inputs<'_>, created: &Created) -> bool {
         let mut is_awaited = false;
         for topic in &created.topics {
@@ -133,8 +133,8 @@ impl Shares {
         is_awaited
     }
 
-    /// The controller was not asked to create a topic: a creation failed recently, for this reason,
-    /// or too many requests wait.
+    /// Called when the controller was not asked to create a topic. Either a creation failed
+    /// recently, for the reason `failed`, or too many requests to the controller wait.
     pub(crate) fn topic_not_asked(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -164,8 +164,8 @@ impl Shares {
         std::mem::take(&mut self.letters.wanted_topics)
     }
 
-    /// Whether letters have ended since changes were written: then changes have to be written
-    /// again.
+    /// Whether a letter has ended since changes were last written. If so, its records were archived
+    /// by a change that has to be written.
     pub(crate) fn has_late_archives(&self) -> bool {
         self.letters.have_ended
     }
@@ -332,8 +332,8 @@ impl Shares {
         self.letter_ended(group);
     }
 
-    /// Ends the letter of a group that is under way, whether it was delivered or dropped. The
-    /// letter's records are archived, and the group's next letter begins in the next turn.
+    /// Ends the current letter of a group, whether it was delivered or dropped. The letter's
+    /// records are archived, and the group's next letter begins in the next turn.
     fn letter_ended(&mut self, group: &Arc<str>) {
         let Some(Delivery { key, opening, letter, .. }) = self.letters.take_first(group) else {
             return;
@@ -363,7 +363,7 @@ fn backoff_ms(failed: u32) -> i64 {
     (BACKOFF_MS << (failed - 1)).min(BACKOFF_MAX_MS)
 }
 
-/// The last offset of a range that is before the start of the log; None if no offset is.
+/// The last offset of the range that is before the start of the log; None if there is none.
 fn before_log(
     inputs: &Inputs<'_>,
     key: &SharePartitionKey,

@@ -9,8 +9,8 @@
 //! 4. A step that fails for a temporary reason is tried again, five times at most. Then the letter
 //!    is dropped, with a line in the server's log. While the disk lacks space, the letter waits.
 //!
-//! Whether a letter was delivered or dropped, its records are then archived. Its share partition is
-//! not closed earlier, unless the partition's state is dropped.
+//! Whether a letter was delivered or dropped, its records are then archived. The share partition
+//! stays open until then, unless its state is dropped.
 
 mod batch;
 mod delivery;
@@ -43,12 +43,12 @@ const ANSWER_MS: i64 = 30_000;
 /// The pause before another attempt while the disk lacks space.
 const NO_SPACE_MS: i64 = 10_000;
 
-/// The maximum number of records of a letter. A larger letter is dropped: a batch or a write of
-/// share state may claim any number of offsets without a record for each.
+/// The maximum number of records of a letter. A larger letter is dropped. Its offsets come from a
+/// batch or a write of share state, which may claim offsets that have no records.
 pub(crate) const LETTER_RECORDS_MAX: i64 = 1_000_000;
 
-/// The number of letters in memory at which a shard takes no letters of further share partitions,
-/// which keep theirs.
+/// If a shard has this number of letters in memory, or more, it takes no further letters. They stay
+/// with their share partitions.
 const LETTERS_MAX: usize = 100_000;
 
 /// The letters of a shard.
@@ -63,8 +63,8 @@ pub(super) struct Letters {
     /// The groups whose letter waits for an answer, by the number of the batch.
     awaited: HashMap<u64, Arc<str>>,
     last_number: u64,
-    /// Batches of other shards and of this shard that are being appended: the shard that sent the
-    /// batch, and its number there.
+    /// Batches that are being appended to queues of this shard, from this shard or another. The
+    /// value has the shard that sent the batch, and the batch's number at that shard.
     appending: HashMap<u64, (u32, u64)>,
     /// Batches that partitions have appended or refused.
     pub(super) appended: Vec<(u64, LettersEnd)>,
@@ -72,7 +72,7 @@ pub(super) struct Letters {
     outbox: Vec<(u32, ToShares)>,
     /// Topics that the controller is to create.
     wanted_topics: Vec<MissingTopic>,
-    /// The letters that were dropped since the last call, and the reason for the first.
+    /// The number of dropped letters that were not logged yet, and the reason for the first.
     dropped: Dropped,
     /// Whether records were archived since the last write of changes.
     pub(super) have_ended: bool,
@@ -89,13 +89,14 @@ pub(crate) struct Dropped {
 #[derive(Debug)]
 struct Delivery {
     key: SharePartitionKey,
-    /// The number of the opening: the end of a letter concerns no later opening.
+    /// Each time that a share partition is opened has a number. If the letter ends after the share
+    /// partition was opened again, the end is ignored.
     opening: u64,
-    /// The address of the member that opened the share partition; the letter uses this address's
-    /// share.
+    /// The address of the member that opened the share partition. The letter counts against the
+    /// share of this address in limits.
     address: Address,
     letter: Letter,
-    /// The first record that is not in the queue.
+    /// The offset of the first record whose letter is not in the queue yet.
     next: i64,
     /// The maximum number of records of a batch: lowered when a batch was too large.
     most: i64,
@@ -126,8 +127,8 @@ struct Sources {
 
 impl Letters {
     fn next_number(&mut self, first_number: u64) -> u64 {
-        // Two loads of the shard never use the same number, because a late answer to an earlier
-        // load may come.
+        // A late answer to an earlier load of the shard may come. So the numbers of two loads are
+        // never the same.
         self.last_number = self.last_number.max(first_number) + 1;
         self.last_number
     }
@@ -152,8 +153,8 @@ impl Letters {
         self.by_group.get_mut(group)?.front_mut()
     }
 
-    /// Sets the step of the letter of a group that is under way. A late answer to the step before
-    /// it is ignored.
+    /// Sets the step of the letter of a group that is under way. A late answer to the previous step
+    /// is ignored.
     fn set_step(&mut self, group: &Arc<str>, step: Step) {
         let first = self.by_group.get_mut(group).and_then(VecDeque::front_mut);
         let Some(first) = first else { return };
@@ -172,8 +173,8 @@ impl Letters {
         Some(first)
     }
 
-    /// Removes the letters of a share partition that is dropped. If the partition is opened with
-    /// these letters again, they are handed over again.
+    /// Removes the letters of a share partition that is dropped. If it is opened again and still
+    /// has these letters, it passes them on again.
     pub(super) fn forget(&mut self, key: &SharePartitionKey) {
         let group = &key.group_id;
         let Some(all) = self.by_group.get_mut(group) else { return };

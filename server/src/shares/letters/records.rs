@@ -5,8 +5,8 @@ use super::batch::Copied;
 use muster_codec::record_batch::{Batch, Batches, Compression, Records};
 use muster_compression::uncompressed;
 
-/// The maximum size of the decompressed batches of one read. The records of a larger batch are not
-/// copied.
+/// The maximum decompressed size of the batches of one read. If a single batch is larger, its
+/// records are not copied.
 const DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
 
 /// The records of a range of offsets in bytes of the log: at least one batch, until the copies have
@@ -31,12 +31,12 @@ pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> 
                 upto = Some(offset);
                 break;
             }
-            // The records of this batch get headers only.
+            // The records of this batch cannot be copied. Their letters have only headers.
             None if is_first => {
                 upto = Some(end);
                 break;
             }
-            // The batch may be readable in a read of its own.
+            // If the next read begins with this batch, it may have room for the batch.
             None => break,
         }
         is_first = false;
@@ -51,7 +51,7 @@ struct Copies {
     /// The memory of the copies, in bytes.
     bytes: usize,
     wanted: usize,
-    /// The decompressed size that is left for further batches.
+    /// The number of bytes to which further batches may still be decompressed.
     left: usize,
 }
 
@@ -154,7 +154,8 @@ mod tests {
         }
     }
 
-    /// Three batches: two of them fit into the memory of a read, and one never does.
+    /// Only two of the three equal batches fit into the memory of a read. A fourth batch is larger
+    /// than this memory.
     #[test]
     fn batches_are_decompressed_while_there_is_room_and_the_next_read_begins_with_the_others() {
         let count = DECOMPRESSED_BYTES_MAX / 2 / 1_100;

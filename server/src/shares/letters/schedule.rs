@@ -4,8 +4,8 @@ use crate::clock::earliest;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The maximum number of groups whose letters are being read or sent at once. Each takes the memory
-/// of a read and of a batch.
+/// The maximum number of groups whose letters are being read or sent at once. Each of them takes
+/// the memory of one read and one batch.
 const UNDER_WAY_MAX: usize = 32;
 
 /// The step of a letter.
@@ -15,7 +15,7 @@ pub(super) enum Step {
     At(i64),
     /// The topic of the queue is being created; the answer may take until this time.
     Creating(Arc<str>, i64),
-    /// The source records are being read, under this number.
+    /// The source records are being read, by the read with this number.
     Reading(u64),
     /// A batch with the records up to `upto` was sent to the leader of the queue.
     Sent { number: u64, upto: i64, until: i64 },
@@ -54,8 +54,8 @@ impl Schedule {
         self.under_way -= usize::from(is_under_way(step));
     }
 
-    /// The time at which a group is due. While too many letters are under way, the groups that
-    /// would begin wait for the end of another letter.
+    /// The next time at which a group is due. While too many letters are under way, the groups
+    /// whose letter has not begun are not due: they wait until another letter ends.
     pub(super) fn deadline(&self) -> Option<i64> {
         let beginning = self.beginning.first().filter(|_| self.free() > 0);
         earliest([beginning, self.waiting.first()].map(|it| it.map(|(at, _)| *at)))
