@@ -1,5 +1,5 @@
-//! The answer to a long request while it is built: the encoded elements of its list, and the
-//! positions that must be durable before it leaves.
+//! The unfinished answer to a long request: the encoded elements of its list so far, and the
+//! positions that must be durable before it is sent.
 
 use super::apis;
 use crate::dispatch::authorization::Amendment;
@@ -8,7 +8,8 @@ use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::{AnswerBudget, Field, Response, Version};
 use muster_coordinator::RequestId;
 
-/// The size of an element with only an error. This budget is reserved for each item.
+/// The size of an element that has only an error. For each item this much of the budget is
+/// reserved.
 const REFUSED_BYTES: usize = 96;
 
 /// The response of an API with long requests.
@@ -18,7 +19,8 @@ pub(super) trait LongAnswer<'r> {
     /// The list that is answered in parts.
     fn list(&mut self) -> &mut Vec<Self::Element>;
 
-    /// Replaces an element that exceeds the budget by an error.
+    /// Returns an error in place of an element for which too little of the budget is left. Returns
+    /// the element itself if it is as small as an error, or if the list limits its own size.
     fn too_large(element: Self::Element) -> Self::Element;
 
     /// The encoded size of the fields that follow the list, without tagged fields.
@@ -37,7 +39,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// An empty answer for this number of items. `held` is the memory that the request itself uses.
+    /// An empty answer to a request with this number of items. `held` is the memory that the
+    /// request uses.
     pub(super) fn new(request: RequestId, layout: Version, items: usize, held: usize) -> Self {
         let kept = held + items * REFUSED_BYTES;
         let budget = AnswerBudget::new(ANSWER_BYTES_MAX.saturating_sub(kept));
@@ -64,7 +67,8 @@ impl Answer {
         self.visible_at.join(visible_at);
     }
 
-    /// Adds the answer of a slice; the last one completes the answer.
+    /// Adds the answer to a slice. After the last slice, passes the whole answer to the
+    /// connections.
     pub(super) fn add(
         &mut self,
         connections: &mut Connections,
@@ -86,8 +90,8 @@ impl Answer {
         }
     }
 
-    /// Moves the elements of a response to the answer. Elements beyond the budget become
-    /// UNKNOWN_SERVER_ERROR. Returns the encoded size of the fields after the list.
+    /// Moves the elements of a response to the answer. Elements beyond the budget are replaced
+    /// ([`LongAnswer::too_large`]). Returns the encoded size of the fields after the list.
     pub(super) fn gather<'r, A: LongAnswer<'r>>(&mut self, response: &mut A) -> usize {
         for element in std::mem::take(response.list()) {
             let fits = self.budget.take(&element);
@@ -98,7 +102,7 @@ impl Answer {
         A::bytes_after_list(self.version())
     }
 
-    /// Removes all elements: the answer is only an error.
+    /// Removes all elements, because the whole answer is an error.
     pub(super) fn clear(&mut self) {
         self.elements.clear();
         self.count = 0;

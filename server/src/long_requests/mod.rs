@@ -1,6 +1,6 @@
-//! Long requests, whose answers take longer than a slice. A shard answers one long request at a
-//! time, as its partial answer uses memory. Others wait in the input of their connections, in order
-//! of arrival.
+//! Long requests take longer to answer than a slice. A shard answers only one of them at a time,
+//! because its partial answer uses memory. The others wait in the input of their connections, in
+//! order of arrival.
 //!
 //! [`LongRequests`] is sans-I/O. Its inputs are
 //! - a request that [`is_long`], while no other is in progress ([`LongRequests::begin`]);
@@ -9,21 +9,23 @@
 //! - closed connections ([`LongRequests::connection_closed`]).
 //!
 //! Invariants:
-//! - All topics and configs in an answer are from one image: the image of its first slice.
-//! - A partial answer and the rest of its request ([`LongRequests::held`] returns their size) fit
-//!   in the budget of one answer: elements beyond it become errors.
+//! - All topics and configs in an answer are from one image, the one at the first slice.
+//! - The partial answer and the rest of the request together fit in the budget of one answer
+//!   ([`LongRequests::held`] returns their size). An element that would exceed the budget becomes
+//!   an error.
 //!
 //! `apis/` has the list of the APIs with long requests, and a file for each.
 //!
-//! A long request is a list of groups, of topics, of configs, of resources with configs, of
-//! transactional ids, or of coordinators, or a deletion of groups. It is split into short requests,
-//! one for each slice, and the elements of their answers are encoded as they come. Its connection
-//! is held meanwhile. Each group is answered once, as it is when its turn comes.
+//! A long request asks for groups or their offsets, topics, configs, resources with configs,
+//! transactional ids or coordinators, or deletes groups. It is split into short requests, one for
+//! each slice, and the elements of each short answer are encoded at once. Meanwhile no other
+//! request of its connection is handled. Each group is answered once, with its state at the time of
+//! its slice.
 //!
-//! A single item is not split: the description of one group (10,000 members: about 5 ms, an
-//! estimate), the offsets of one group (a million: 0.2 s), a page of DescribeTopicPartitions, an
-//! OffsetFetch before version 8. The names in a request are also read, and compared for
-//! repetitions, at once (130,000 names: about 10 ms, an estimate).
+//! Single items are not split. These are the description of one group (10,000 members: about 5 ms,
+//! an estimate), the offsets of one group (a million: 0.2 s), a page of DescribeTopicPartitions,
+//! and an OffsetFetch before version 8. The names in a request are also read and checked for
+//! repetitions at once (130,000 names: about 10 ms, an estimate).
 
 mod answer;
 mod apis;
@@ -97,7 +99,8 @@ impl LongRequests {
         }
     }
 
-    /// Answers the next slice of the request in progress; None if there is none.
+    /// Answers the next slice of the request in progress; None if there is none. The request must
+    /// not be waiting.
     pub(crate) fn answer_slice(&mut self, sources: Sources<'_>) -> Option<SliceEffects> {
         let LongRequest { rest, image, answer } = self.under_way.as_mut()?;
         let Sources { groups, transactions, mut inputs, view, clients } = sources;

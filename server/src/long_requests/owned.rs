@@ -1,4 +1,4 @@
-//! Copies of parts of requests that do not borrow from the frame.
+//! Copies parts of a request, so that the copies do not borrow from the request's frame.
 
 use muster_codec::Str;
 

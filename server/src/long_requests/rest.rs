@@ -11,25 +11,25 @@ pub(super) trait Rest: Debug {
 
     fn is_empty(&self) -> bool;
 
-    /// The number of unanswered items; the answer has at least an error for each. 0 for a request
-    /// that is not a list of items.
+    /// The number of unanswered items. For each, at least an error will be added to the answer. 0
+    /// if the request is not a list of items.
     fn items(&self) -> usize;
 
     /// The bytes that this part uses.
     fn held(&self) -> usize;
 }
 
-/// A request that is a list of items, each of which can be answered by itself.
+/// A request with a list of items, each of which could be answered without the others.
 pub(super) trait ItemList: Debug {
     type Item: Debug;
 
     /// The weight of answering an item.
     fn weight(item: &Self::Item, sizes: &mut Sizes<'_>) -> usize;
 
-    /// The bytes that an item refers to, without its own size.
+    /// The bytes to which an item refers, apart from the size of the item itself.
     fn held(item: &Self::Item) -> usize;
 
-    /// Answers some items, like a request that has only these.
+    /// Answers some of the items, as if the request had only these.
     fn answer(&self, items: Vec<Self::Item>, slice: &mut Slice<'_>);
 }
 
@@ -37,7 +37,7 @@ pub(super) trait ItemList: Debug {
 pub(super) trait Single: Debug {
     fn answer(self, slice: &mut Slice<'_>);
 
-    /// The bytes that the request refers to, without its own size.
+    /// The bytes to which the request refers, apart from the size of the request itself.
     fn held(&self) -> usize;
 }
 
@@ -46,7 +46,7 @@ pub(super) trait Single: Debug {
 pub(super) struct Items<L: ItemList> {
     /// The request without its items.
     request: L,
-    /// In reverse order: the next item is the last.
+    /// The unanswered items, in reverse order: the last one is answered next.
     left: Vec<L::Item>,
 }
 

@@ -1,4 +1,5 @@
-//! A slice of a long request: what it is answered from, and the answer that it extends.
+//! A slice of a long request. It has the parts of the shard from which it is answered, and the
+//! answer so far, which it extends.
 
 use super::answer::Answer;
 use super::weight::Sizes;
@@ -22,7 +23,7 @@ pub(crate) struct Sources<'s> {
 /// The effects of a slice.
 pub(crate) struct SliceEffects {
     pub(crate) request: RequestId,
-    /// How many items were answered.
+    /// The number of items that were answered.
     pub(crate) items: usize,
     /// Topics to create, as items name them.
     pub(crate) to_create: Vec<String>,
@@ -47,7 +48,7 @@ impl<'s> Slice<'s> {
         self.answer.version()
     }
 
-    /// The view of the cluster, with the image of the whole answer.
+    /// The view of the cluster. Its image is the same for all slices of the answer.
     pub(super) fn view(&self) -> View<'s> {
         self.sources.view
     }
@@ -57,7 +58,8 @@ impl<'s> Slice<'s> {
         Sizes { groups, transactions, image: view.image }
     }
 
-    /// Sets the number of items in this slice, before they are answered.
+    /// Call this before the slice is answered. Sets how many items it has, and whether it is the
+    /// last.
     pub(super) fn count(&mut self, items: usize, is_last: bool) {
         (self.items, self.is_last) = (items, is_last);
     }
@@ -73,7 +75,8 @@ impl<'s> Slice<'s> {
         self.add(response);
     }
 
-    /// Adds the response of the group coordinators.
+    /// Adds the response of the group coordinators. If they do not answer at once, the slice waits
+    /// for their answer.
     pub(super) fn add_from_groups(&mut self, request: GroupRequest<'_>) {
         let Self { sources, answer, is_last, .. } = self;
         let Sources { groups, inputs, clients, .. } = sources;

@@ -9,7 +9,7 @@ use muster_coordinator::Coordinator;
 /// The weight of a slice: about 150 microseconds of work, unless a single item takes more.
 pub(super) const SLICE_WEIGHT: usize = 512;
 
-/// How many partitions are described in one unit. (A member takes one unit.)
+/// The number of partitions whose description has a weight of one unit, as that of one member has.
 const PARTITIONS_PER_WEIGHT: usize = 4;
 
 /// The sources from which weights are estimated.
@@ -67,7 +67,7 @@ pub(super) fn exceed_a_slice(mut weights: impl Iterator<Item = usize>) -> bool {
     })
 }
 
-/// How many items fit in a slice, at least one.
+/// The number of items that fit in a slice, at least one.
 pub(super) fn items_at_once(weights: impl Iterator<Item = usize>) -> usize {
     let mut sum = 0;
     let fit = weights.take_while(|weight| {

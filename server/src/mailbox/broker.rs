@@ -3,7 +3,8 @@
 use crate::cluster::{ClusterImage, OfflineList};
 use std::sync::Arc;
 
-/// A message to the broker of a shard, which answers requests about the cluster.
+/// A message to the part of a shard that answers requests about the cluster, as a Kafka broker
+/// does.
 #[derive(Debug)]
 pub enum ToBroker {
     /// From the controller: the new image of the cluster.

@@ -14,16 +14,16 @@ const NOT_WRITTEN: &str = "The server experienced an unexpected error when proce
 /// A message to the controller.
 #[derive(Debug)]
 pub enum ToController {
-    /// Decide this; the answer goes to shard `from`.
+    /// Decide this request. Shard `from` gets the answer.
     Admin { from: u32, request: RequestId, admin: Box<AdminRequest> },
     /// A client of shard `from` named topics that do not exist.
     AutoCreate { from: u32, topics: Vec<String>, host: Arc<str> },
-    /// A streams group of shard `from` lacks topics.
+    /// A streams group or a share group of shard `from` lacks topics.
     CreateMissing { from: u32, creation: Box<Creation> },
     /// Shard `from` needs a block of producer ids.
     ProducerIds { from: u32 },
-    /// Clients of shard `by` now have the permissions of the image with this version of access. No
-    /// client uses older permissions any longer.
+    /// Shard `by` now applies the access rights of the image with this version. None of its clients
+    /// has older permissions any longer.
     AccessTaken { by: u32, version: i64 },
     /// Shard `from` has removed the offsets of all topics that were deleted up to this version of
     /// the image.
@@ -33,20 +33,21 @@ pub enum ToController {
     CertificatesChecked { number: u64, refused: BTreeMap<u32, String> },
 }
 
-/// A message from the controller to a shard that asked it.
+/// A message from the controller to a shard that has sent it a request.
 #[derive(Debug)]
 pub enum FromController {
     /// The response to one of the shard's clients.
     AdminAnswer { request: RequestId, response: Box<ControllerResponse<'static>> },
     /// The controller has taken an `AutoCreate` of this shard out of its mailbox.
     AutoCreateTaken,
-    /// These topics are in the image that was sent before, or could not be created.
+    /// For each of these topics: it was created and is in an image that was sent before this
+    /// message, or it could not be created.
     MissingCreated(Created),
-    /// Producer ids from `first`, `count` of them.
+    /// The shard may hand out `count` producer ids, the first of which is `first`.
     ProducerIdBlock { first: i64, count: i32 },
 }
 
-/// A request that only the controller, shard 0, can decide. The body is unchanged.
+/// A request that only the controller, shard 0, can decide. `body` is as the client sent it.
 #[derive(Debug)]
 pub struct AdminRequest {
     pub api: ApiKey,
@@ -61,7 +62,8 @@ pub struct AdminRequest {
     pub body: Vec<u8>,
 }
 
-/// Internal topics of a streams group that are to be created for one of its members.
+/// Topics to create. They are the internal topics that a member of a streams group needs, or the
+/// dead letter queue of a share group.
 #[derive(Debug)]
 pub struct Creation {
     pub(crate) topics: Vec<MissingTopic>,

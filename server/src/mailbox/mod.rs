@@ -1,12 +1,15 @@
-//! Messages to a shard: from other shards, and from the other threads of the process. Each receiver
-//! in a shard has an enum of its own.
+//! Messages to a shard from other shards and from other threads of the process. Each part of a
+//! shard that receives messages has an enum for them.
 //!
-//! Records and commits stay on the shard to which a client sends them. Some requests wait for
-//! another shard: changes of the cluster for the controller ([`ToController::Admin`]), the first
-//! batch and the offsets of a transaction for its coordinator ([`ToTransactions::Letters`]), and
-//! requests for the offsets of share groups, or for their deletion, for the leaders of the
-//! partitions ([`ToShares::StateQuestion`]). Dead letters of share groups go to the leaders of
-//! their queues ([`ToShares::DeadLetters`]).
+//! Records and commits stay on the shard to which a client sends them. But some requests have to
+//! wait for an answer from another shard:
+//! - A change of the cluster waits for the controller ([`ToController::Admin`]).
+//! - The first batch and the first offsets of a transaction wait for the coordinator of the
+//!   transaction ([`ToTransactions::Letters`]).
+//! - A request about the offsets of a share group waits for the leaders of the partitions
+//!   ([`ToShares::StateQuestion`]).
+//!
+//! Dead letters of share groups go to the leaders of their queues ([`ToShares::DeadLetters`]).
 
 mod broker;
 mod controller;
@@ -55,7 +58,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Sends a message. If the shard has ended, the message is dropped: the process is ending.
+    /// Sends a message. If the shard has ended, drops it, because the whole process is about to
+    /// end.
     pub fn send(&self, message: impl Into<Message>) {
         if self.sender.send(message.into()).is_ok() {
             self.waker.wake();

@@ -10,12 +10,12 @@ use std::sync::Arc;
 /// A message to the share groups of a shard.
 #[derive(Debug)]
 pub enum ToShares {
-    /// From the coordinator of a share group: a question about share state on this shard.
+    /// From the coordinator of a share group: a request about share state on this shard.
     StateQuestion(StateQuestion),
     /// The answer to a `StateQuestion`.
     StateAnswer(StateAnswer),
-    /// From the leader of a partition of a share group: records for the group's dead letter queue,
-    /// whose partition this shard leads.
+    /// From the leader of a share partition: records for a partition of the group's dead letter
+    /// queue. This shard leads that partition.
     DeadLetters(DeadLetters),
     /// The answer to `DeadLetters`.
     DeadLettersAdded(DeadLettersAdded),
@@ -24,7 +24,7 @@ pub enum ToShares {
 /// A request of the coordinator of a share group, for the leader of some of its partitions.
 #[derive(Debug)]
 pub struct StateQuestion {
-    /// The shard of the coordinator, and the number of this question there.
+    /// The shard of the coordinator. It distinguishes its requests by `number`.
     pub(crate) from: u32,
     pub(crate) number: u64,
     pub(crate) group_id: Arc<str>,
@@ -41,13 +41,14 @@ pub struct StateAnswer {
     pub(crate) is_last: bool,
 }
 
-/// A batch of dead letters for the leader of a partition of their queue.
+/// A batch of dead letters. The leader of a partition of the dead letter queue appends it.
 #[derive(Debug)]
 pub struct DeadLetters {
-    /// The shard of the share partition, and the number of this batch there.
+    /// The shard of the share partition. It distinguishes its batches by `number`.
     pub(crate) from: u32,
     pub(crate) number: u64,
-    /// The address of the member whose share of limits the batch uses.
+    /// The address of the member that opened the share partition. The batch counts against its
+    /// share of limits.
     pub(crate) address: Address,
     pub(crate) topic_id: Uuid,
     pub(crate) partition: i32,

@@ -5,14 +5,14 @@ use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
 /// A message to the coordinators of transactions and the slots of a shard.
 #[derive(Debug)]
 pub enum ToTransactions {
-    /// Messages of the coordinators of transactions and the slots of shard `from`.
+    /// Messages from shard `from`: from its coordinators of transactions, and from its slots.
     Letters { from: u32, letters: Vec<Letter> },
     /// Shard `by` has taken letters out of its mailbox: their number and bytes.
     LettersTaken { by: u32, letters: usize, bytes: usize },
 }
 
-/// A message between a coordinator of transactions and a slot. `coordinator` is the coordinator's
-/// partition of `__transaction_state`.
+/// A message between a coordinator of transactions and a slot. The number `coordinator` is that of
+/// the coordinator's partition of `__transaction_state`.
 #[derive(Debug)]
 pub enum Letter {
     ToSlot { coordinator: u32, message: ToSlot },

@@ -22,8 +22,8 @@ pub(crate) enum Access {
 pub(crate) struct Session {
     pub(crate) mechanism: Mechanism,
     pub(crate) principal: Principal,
-    /// The time when the session expires: then the client may only authenticate again. None if the
-    /// session does not expire.
+    /// The time when the session expires. From then on the client must authenticate again before it
+    /// may send requests. None if the session does not expire.
     pub(crate) ends_at: Option<i64>,
     /// The time when the client last began to authenticate again; None if it never has.
     pub(crate) again_at: Option<i64>,

@@ -11,11 +11,12 @@ use std::fmt;
 pub enum Kind {
     /// Received, and not yet handled.
     Input,
-    /// Received with TLS, and not yet decrypted: handshakes, and records that are not whole.
+    /// Received with TLS and not decrypted yet: bytes of handshakes, and of records that are
+    /// incomplete.
     Encrypted,
     /// The state of TLS sessions (approximate).
     Sessions,
-    /// Answers to denied parts of requests, which wait for the other parts.
+    /// Refusals of denied parts of requests, while the answers to the other parts are not ready.
     Amendments,
     /// Requests that wait: parked fetches, look-ups, joins, offsets of transactions.
     Parked,
@@ -71,7 +72,7 @@ impl Account {
         self.total -= bytes;
     }
 
-    /// Replaces the bytes of a kind that is counted elsewhere.
+    /// Sets the bytes of a kind. Call this for kinds that other code counts.
     pub fn set(&mut self, kind: Kind, bytes: usize) {
         self.release(kind, self.held(kind));
         self.take(kind, bytes);

@@ -1,5 +1,5 @@
-//! Changes of answers that are decided when the request arrives: refusals of its denied parts are
-//! added to the answer, and results that the client may not see are removed.
+//! Changes of answers. What to change is decided when the request arrives: refusals of its denied
+//! parts are added to the answer, and results that the client may not see are removed.
 
 use super::account::Kind;
 use super::connection::Connection;

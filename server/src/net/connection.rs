@@ -1,5 +1,5 @@
-//! One connection: its input, its requests in flight, and its answers, which leave in the order of
-//! the requests, each once the records that it depends on are durable.
+//! One connection: its client, and a state for each part of [`Connections`](super::Connections)
+//! that works on it.
 
 use super::access::Access;
 use super::amend::Amend;
@@ -49,7 +49,7 @@ enum Answer {
     None,
 }
 
-/// The state of a connection's stream.
+/// The reason why a connection is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Streaming {
     /// No slice is under way, because the stream is empty or other output leaves first.
@@ -416,13 +416,14 @@ impl Connection {
         }
     }
 
-    /// The time since which the awaited work has made no progress, according to the looks.
+    /// The time since which the awaited work has made no progress. It is the time of the first
+    /// check that found this work.
     pub(super) fn stands_since(&mut self, awaited: &Awaited, now: i64) -> i64 {
         let known = self.stands.filter(|(mark, _)| *mark == awaited.mark);
         self.stands.insert(known.unwrap_or((awaited.mark, now))).1
     }
 
-    /// Notes that the client waits for nothing that the server has to do.
+    /// Notes that the client does not wait for any work of the server.
     pub(super) fn stands_for_good_reason(&mut self) {
         self.stands = None;
     }

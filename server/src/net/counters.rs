@@ -59,7 +59,7 @@ counters! {
     }
 }
 
-/// The number of keys up to the highest one.
+/// The number of API keys from 0 to the highest one.
 const KEYS: usize = ApiKey::ALL[ApiKey::ALL.len() - 1] as usize + 1;
 
 /// The number of versions of an API that are counted separately. The last counter also counts all
@@ -102,7 +102,8 @@ impl Number for Requests {
     }
 }
 
-/// The number of requests of each API whose answers have left, or that need none. It may wrap.
+/// The number of finished requests of each API: their answers were sent, or they need none. A
+/// number may wrap around.
 #[derive(Debug)]
 pub(super) struct Answered(Box<[u32; KEYS]>);
 
@@ -123,7 +124,7 @@ impl Answered {
     }
 }
 
-/// The number of answers with each error code, by API. Pairs that have not occurred are absent.
+/// The number of answers by API and error code. Combinations that have not occurred are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors(BTreeMap<(ApiKey, i16), u64>);
 

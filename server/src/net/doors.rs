@@ -1,5 +1,7 @@
-//! New connections that wait to be admitted. Each listener has a door, which admits connections one
-//! after the other, like the acceptors of Kafka (`ConnectionQuotas`, KIP-402, KIP-612).
+//! Limits how many connections are open: from one address, on one listener, and on all listeners.
+//!
+//! Each listener has a door (a queue), where new connections wait to be admitted. It admits one
+//! after the other, as Kafka's acceptors do (`ConnectionQuotas`, KIP-402, KIP-612).
 
 use super::connection::Connection;
 use super::connections::{Connections, TooMany};
@@ -15,7 +17,8 @@ use std::collections::VecDeque;
 pub(super) struct Doors {
     window: Window,
     doors: Vec<Door>,
-    /// The rate of new connections of all listeners to which the common limits apply.
+    /// The rate of new connections of all listeners together. Listeners to which the common limits
+    /// do not apply are left out.
     rate: Rate,
 }
 
@@ -26,7 +29,8 @@ struct Door {
     inside: usize,
     /// The rate of new connections of this listener.
     rate: Rate,
-    /// When the first waiting connection may enter; None until the connection is counted.
+    /// The time when the first waiting connection may enter. None until `rate` has counted the
+    /// connection.
     opens_at: Option<i64>,
 }
 
@@ -53,7 +57,7 @@ impl Doors {
         has_room
     }
 
-    /// Admits the next connection; returns it with its listener.
+    /// Admits the next connection, and skips connections that were closed while they waited.
     pub(super) fn let_in(
         &mut self,
         limits: &Limits,
@@ -84,8 +88,8 @@ impl Doors {
         door.waiting.pop_front()
     }
 
-    /// Counts a new connection; returns how long it has to wait, in ms. As in Kafka, connections
-    /// are counted even if no limit is set, because a limit may be set later.
+    /// Adds a new connection to the rates. Returns how many ms the connection has to wait. As in
+    /// Kafka, it is added even if no limit is set, because a limit may be set later.
     fn count(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) -> i64 {
         let (window, of_door) = (self.window, limits.of_door(listener));
         let delay = |rate: &mut Rate, bound: Option<Bound>| {

@@ -1,10 +1,10 @@
-//! The positions of a shard's log that answers wait for, and how far each of its partitions is
-//! flushed.
+//! The positions of a shard's log that answers wait for, and up to where the log is flushed.
 //!
-//! All partitions are in the shard's only log, so that one flush serves them all. Each has
-//! positions of its own, which continue from the position at which the log was opened. `accepted >=
-//! submitted >= flushed` holds for each (`ShardLog::progress_of`). Nearly all answers wait for a
-//! position of one slot.
+//! All slots (parts of the shard's state) share its one log, so one flush serves them all. Each
+//! slot has positions of its own, for all topics together, and continues from the position at which
+//! the log was opened. A position is the number of a block that has records of the slot. For each
+//! slot, `accepted >= submitted >= flushed` holds (`ShardLog::progress_of`). Nearly all answers
+//! wait for a position of one slot.
 
 use super::ConnectionId;
 use crate::topics::InternalTopic;
@@ -13,8 +13,8 @@ use muster_coordinator::RequestId;
 use muster_storage::LogPartition;
 use std::collections::VecDeque;
 
-/// The positions that must be durable before an answer may leave. Positions of different
-/// partitions of the log cannot be compared.
+/// The positions that must be durable before an answer may leave. Positions of different slots of
+/// the log cannot be compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum VisibleAt {
     /// The answer need not wait.
@@ -76,8 +76,7 @@ pub(crate) struct Reply<'r> {
     pub(crate) visible_at: VisibleAt,
 }
 
-/// The flushed position of each partition, and the connections whose answers wait for a later
-/// position.
+/// The flushed position of each slot, and the connections whose answers wait for a later position.
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
     partitions: Vec<OfPartition>,
@@ -87,8 +86,7 @@ pub(super) struct Flushes {
 #[derive(Debug, Default)]
 struct OfPartition {
     flushed: u64,
-    /// In the order of arrival: an answer that is queued after an answer with a higher position is
-    /// released together with it.
+    /// The waiting connections, ordered by the position they wait for, then by their arrival.
     waiting: VecDeque<(u64, ConnectionId)>,
 }
 
@@ -98,7 +96,7 @@ impl Flushes {
         visible_at.positions().all(|(partition, position)| position <= self.flushed_of(partition))
     }
 
-    /// Queues a connection for each position that is not durable.
+    /// Queues a connection at each position that is not durable.
     pub(super) fn wait(&mut self, visible_at: &VisibleAt, id: ConnectionId) {
         for (partition, position) in visible_at.positions() {
             if position > self.flushed_of(partition) {

@@ -1,7 +1,8 @@
-//! The maximum length of a request, for each API. Most maxima are far below
-//! `socket.request.max.bytes`; only requests with records may be as long.
+//! The maximum length of a request, which depends on its API. Only requests with records may be as
+//! long as `socket.request.max.bytes`. Most other maxima are far smaller.
 //!
-//! The first six bytes of a request show its API. A longer request closes its connection.
+//! The first six bytes of a request contain its API. If the request is too long for its API, the
+//! connection is closed.
 
 use muster_codec::ApiKey;
 use muster_codec::frame::{FrameError, frame_length};
@@ -39,8 +40,9 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// The length of the frame at the start of `bytes`, as soon as the length is received. As soon as
-/// the API is received, too, the length is compared with the maximum of this API.
+/// The length of the frame at the start of `bytes`. None if too few bytes have arrived to know it.
+/// If `bytes` also contains the API of the request, the length may not exceed the maximum of that
+/// API.
 ///
 /// # Errors
 /// The frame is too long or too short for a request.

@@ -1,4 +1,4 @@
-//! Limits of output between files and sockets, and of clients that are not authenticated.
+//! Limits of connections and of the memory that is held for them.
 
 use super::input::INPUT_BYTES_DEFAULT;
 use super::unread::UNREAD_BYTES_MAX;
@@ -12,8 +12,8 @@ use std::net::IpAddr;
 /// cache in between.
 pub(crate) const SLICE_BYTES: usize = 256 << 10;
 
-/// The number of bytes of an encrypted slice. Bytes that the socket does not accept are held in
-/// memory, and not read again.
+/// The number of bytes of an encrypted slice. It is smaller because bytes that the socket does not
+/// accept are held in memory instead of being read again.
 pub(crate) const ENCRYPTED_SLICE_BYTES: usize = 64 << 10;
 
 /// The maximum number of pieces in a slice: parts of files, and bytes between them.
@@ -110,7 +110,8 @@ impl Limits {
         self.doors.get(listener.0).copied().unwrap_or(any)
     }
 
-    /// The maximum number of connections of an address, which is given as Kafka prints it.
+    /// The maximum number of connections of an address. `host` is the address as Kafka prints it:
+    /// `/127.0.0.1`.
     pub(super) fn per_ip_max(&self, host: &str) -> usize {
         if self.per_ip_overrides.is_empty() {
             return self.connections_per_ip;
@@ -121,8 +122,7 @@ impl Limits {
     }
 }
 
-/// The limits of each listener. Limits of the server apply to each listener that has none of its
-/// own.
+/// The limits of each listener. If a listener has no limit of its own, the server's limit applies.
 fn doors(config: &Config) -> Vec<DoorLimits> {
     let listeners: &[_] = config.served.as_ref().map_or(&[], |served| &served.listeners);
     let of = |listener: &ServedListener| {
@@ -143,8 +143,8 @@ fn new_connections_max(config: &Config) -> Option<Bound> {
     (rate < i32::MAX).then(|| Bound::from(rate.unsigned_abs()))
 }
 
-/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the maximum
-/// size must fit.
+/// `queued.max.request.bytes`. Kafka's default is no limit. The default here is a limit with room
+/// for a request of the maximum size.
 fn input_bytes_max(config: &Config) -> usize {
     let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
     match usize::try_from(config.queued_max_request_bytes) {

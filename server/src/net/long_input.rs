@@ -12,8 +12,8 @@ const RESERVED_FROM_BYTES: usize = 256 << 10;
 /// A buffer with fewer bytes is released at once.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// The number of bytes that a turn releases: twice the bytes that a turn receives from connections
-/// that send much.
+/// The number of bytes whose memory one turn releases. Connections that send much deliver at most
+/// half as many bytes in a turn.
 const PART_BYTES: usize = 1 << 20;
 
 /// Appends received bytes to the input. `length` returns the length of the input's frame, if it is

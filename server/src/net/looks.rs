@@ -1,7 +1,7 @@
-//! The requests that clients wait for: the time since which the oldest request of each API has made
-//! no progress. A look checks some connections at a time, because there may be many. It compares
-//! what the client of each connection waits for with the previous look, so that handling a request
-//! costs nothing more.
+//! Checks for each API whether a client has waited too long: since when its oldest request has made
+//! no progress. A look is such a check of all connections. It checks some of them in each turn,
+//! because there may be many. For each connection it compares the awaited request with that of the
+//! previous look. So handling a request needs no extra work.
 
 use super::connections::Connections;
 use crate::net::ConnectionId;
@@ -101,7 +101,8 @@ mod tests {
         ConnectionId::new(slot, 1)
     }
 
-    /// The findings of a look at all connections; requests of `JoinGroup` are parked.
+    /// The findings of one look at all connections. Requests of the API `JoinGroup` count as
+    /// parked.
     fn found(connections: &mut Connections, now: i64) -> Vec<(ApiKey, i64)> {
         let mut looks = Looks::default();
         loop {

@@ -1,27 +1,31 @@
-//! The clients of a shard: connections without sockets.
+//! The clients of a shard: their connections, but not the sockets.
 //!
-//! [`Clients`] is sans-I/O. Its input:
-//! - the time, first of all in each event and turn;
-//! - events of connections, and received bytes. It takes frames out of them
+//! [`Clients`] performs no I/O (it is sans-I/O). Its input:
+//! - the time, which every event and turn begins with;
+//! - events of connections, and received bytes. [`Clients`] takes frames out of these bytes
 //!   ([`Clients::next_frame`]), in turns that are fair to all ([`Clients::next_work`]);
-//! - requests and their answers ([`Clients::answers`]), each with the positions in the log that it
-//!   waits for, and the positions that became durable;
+//! - requests and their answers ([`Clients::answers`]). Each answer has the positions in the log
+//!   that it waits for. Other input reports the positions that became durable;
 //! - the end of a turn ([`Clients::begin_turn`], [`Clients::sweep`], [`Clients::resume`],
 //!   [`Clients::end_turn`]).
 //!
 //! Its output: commands for the reactor, bytes to send ([`Clients::take_sendable`]), and closed
-//! connections with the files that their answers held ([`Clients::take_gone`]).
+//! connections with the files that their answers held open ([`Clients::take_gone`]).
 //!
 //! Invariants:
-//! - Answers of a connection leave in the order of its requests, each once the records that it
-//!   depends on are durable.
-//! - No connection waits for longer than one slice of each other connection. Connections whose
-//!   requests have been short (`standing.rs`) wait for little more than one slice of all others
-//!   together.
+//! - Answers of a connection are sent in the order of its requests. An answer also waits until the
+//!   records that it depends on are durable.
+//! - A connection is served in slices of time. While it waits for its next slice, every other
+//!   connection gets at most one. Connections whose requests have been short come first
+//!   (`standing.rs`): while these wait, all other connections together get at most one slice in
+//!   five.
 //! - Input, unread answers and slices have budgets, for each connection and for all. Over a budget,
 //!   receiving from connections stops, and connections that delay others are closed.
-//! - A client of a listener that asks for a password is limited in number, time and bytes until it
-//!   is authenticated. None of its requests is handled before ([`Clients::authenticator`]).
+//! - On a listener that requires a password, clients that are not authenticated are limited in
+//!   number, time and bytes. No other request of theirs is handled ([`Clients::authenticator`]).
+//!
+//! `connections.rs` lists the parts that decide about connections. [`Clients`] adds the order in
+//! which input is handled, authentication and the time.
 //!
 //! A connection knows its listener, and so the addresses that its answers contain
 //! ([`Endpoints`](crate::cluster::Endpoints)). It also has an `Access`. Until its client is

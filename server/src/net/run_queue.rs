@@ -1,13 +1,13 @@
-//! The order in which waiting input is handled: complete frames of a connection, for a slice of
-//! time. Its further frames are queued after the frames of all other connections. So a connection
-//! waits for at most one slice of each other connection. Connections that come first wait only for
-//! each other, except that after [`FIRST_IN_A_ROW`] of their slices one slice of another connection
-//! follows.
+//! The order in which waiting input is handled. A connection gets a slice of time, in which its
+//! complete frames are handled. Frames that are left are queued after the input of all other
+//! connections. So a connection waits for at most one slice of each other connection. Some
+//! connections come first (`standing.rs`): these wait only for each other. But after
+//! [`FIRST_IN_A_ROW`] of their slices, one slice of another connection follows.
 //!
-//! If no other connection waits, a frame is handled as it arrives. A slice has 300 microseconds.
-//! `Shard::work` is given a function that returns whether a slice is over: the reactor reads the
-//! clock, the simulator counts. (Kafka handles one request of a connection at a time, on eight
-//! threads.)
+//! If no other connection waits, a frame is handled as it arrives. A slice lasts 300 microseconds.
+//! `Shard::work` is given a function that returns whether a slice is over. The reactor's function
+//! reads the clock, the simulator's counts. (Kafka handles one request of a connection at a time,
+//! on eight threads.)
 
 use super::ConnectionId;
 use std::collections::VecDeque;
@@ -17,26 +17,27 @@ use std::collections::VecDeque;
 pub(crate) enum Work {
     /// The input of a connection.
     Input(ConnectionId),
-    /// The long request under way, or the next one.
+    /// A slice of the long request under way. If none is, the next long request begins.
     Long,
 }
 
-/// The place of a connection in the queue, by its standing.
+/// The part of the queue that a connection is in, which depends on its standing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     First,
     Other,
 }
 
-/// The maximum number of slices in a row of connections that come first, while others wait.
+/// Connections that come first may have this number of slices in a row while others wait.
 const FIRST_IN_A_ROW: u32 = 4;
 
-/// The queue of waiting work, each with a time before which none of its input arrived.
+/// The queue of waiting work. Each entry has a time: the input of the entry did not arrive earlier.
 #[derive(Debug, Default)]
 pub(super) struct RunQueue {
     first: VecDeque<(i64, ConnectionId)>,
     others: VecDeque<(i64, Work)>,
-    /// The number of slices of connections that come first since the last slice of another.
+    /// The number of slices of connections that come first, since the last slice of another
+    /// connection.
     in_a_row: u32,
     /// Whether new input waits for the next turn, because this turn has taken long enough.
     is_late: bool,
@@ -56,7 +57,7 @@ impl RunQueue {
         self.is_late = true;
     }
 
-    /// Whether new input may be handled where it was received.
+    /// Whether new input may be handled as soon as it is received.
     pub(super) fn is_idle(&self, place: Place) -> bool {
         let is_next = match place {
             Place::First => true,
@@ -84,8 +85,8 @@ impl RunQueue {
         }
     }
 
-    /// The time before which all input has been handled, among the input that arrived before
-    /// `received_until`.
+    /// The time before which all input that arrived has been handled: `received_until`, or an
+    /// earlier time if older input waits.
     pub(super) fn handled_until(&self, received_until: i64) -> i64 {
         let first = self.first.front().map(|(since, _)| *since);
         let other = self.others.front().map(|(since, _)| *since);
@@ -106,7 +107,7 @@ impl RunQueue {
         self.queue_long(since, false);
     }
 
-    /// Queues the next slice of long requests if one is under way or waits.
+    /// Queues a slice for long requests if a long request is under way or waits.
     pub(super) fn queue_long(&mut self, since: i64, is_under_way: bool) {
         let has_some = is_under_way || !self.long.is_empty();
         if has_some && !std::mem::replace(&mut self.is_long_queued, true) {
@@ -114,7 +115,8 @@ impl RunQueue {
         }
     }
 
-    /// Takes the work that has waited longest, of the connections that come first or of the others.
+    /// Takes the next work: the oldest of the connections that come first, or the oldest of all
+    /// others.
     pub(super) fn pop(&mut self) -> Option<Work> {
         let is_others_turn = self.in_a_row >= FIRST_IN_A_ROW && !self.others.is_empty();
         if !is_others_turn && let Some((_, id)) = self.first.pop_front() {

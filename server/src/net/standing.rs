@@ -1,24 +1,25 @@
-//! The standing of a connection. Connections whose requests and answers have been short come first
-//! when the shard receives and when it handles input. So a client with short requests hardly waits
-//! for clients with long requests, or for clients that the shard does not know yet: while it waits,
-//! these have at most one slice in five (`run_queue.rs`).
+//! The standing of a connection. A connection comes first if its recent requests and answers were
+//! short: the shard receives from it, and handles its input, before it does so for others. So a
+//! client with short requests hardly waits for clients with long requests, or for clients that the
+//! shard does not know yet. While it waits, such clients get at most one slice in five
+//! (`run_queue.rs`).
 //!
-//! A connection comes first after eight short requests in a row with short answers: at most 16 KiB,
-//! handled within a slice. One longer request or answer makes it like the others again. A client
-//! that is not authenticated never comes first.
+//! A request is short if it and its answer have at most 16 KiB, and if it is handled within a
+//! slice. After eight short requests in a row, a connection comes first. After a single longer
+//! request or answer, it no longer does. A client that is not authenticated never comes first.
 
 /// The number of modest inputs in a row after which a connection comes first. An input is what was
-/// handled at once: usually one request.
+/// handled in one go: usually a single request.
 const MODEST_MIN: u8 = 8;
 
-/// The maximum number of bytes of a modest input, of the bytes that are left after it, and of the
-/// answers that wait to be sent.
+/// The limit up to which an input is modest. It applies to its bytes, to the bytes that were
+/// received but not handled yet, and to the answers that wait to be sent.
 const MODEST_BYTES_MAX: usize = 16 << 10;
 
 /// The part of a connection's input that was handled at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handled {
-    /// The bytes of the handled requests, and the bytes that are left.
+    /// The bytes of the handled requests, and the received bytes that are not handled yet.
     pub(super) bytes: usize,
     pub(super) left: usize,
     /// The bytes of answers that wait to be sent.

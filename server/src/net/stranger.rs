@@ -18,8 +18,8 @@ pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The reason for closing a connection that begins without TLS on a TLS listener: the protocol that
-/// its bytes look like, or `reason`.
+/// The reason for closing a connection to a TLS listener whose client does not speak TLS. It names
+/// the protocol that the bytes look like. If they look like none, it is `reason`.
 pub(crate) fn encrypted_expected(input: &[u8], reason: String) -> String {
     let is_frame = frame_length(input, i32::MAX.unsigned_abs()).is_ok();
     let key = input.get(4..6).map(|key| i16::from_be_bytes([key[0], key[1]]));
@@ -35,7 +35,7 @@ pub(crate) fn encrypted_expected(input: &[u8], reason: String) -> String {
     }
 }
 
-/// The first four characters of a request: the bytes that are read as a length.
+/// The first four characters of HTTP requests. Kafka's protocol has the length of a frame there.
 const HTTP: [&str; 9] = ["GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI", "PATC", "CONN", "PRI "];
 
 #[cfg(test)]

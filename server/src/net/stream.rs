@@ -1,10 +1,11 @@
-//! The output of a connection, once an answer has contained parts of files. It is a queue of parts,
-//! from which the next slice is taken whenever the socket accepts output.
+//! The output of a connection that has to send parts of files. It is a queue of parts. Whenever the
+//! socket accepts output, the next slice is taken from it.
 //!
 //! From the first answer with parts of files on, all output of the connection goes through the
-//! queue, in slices of 256 KiB. Connections take turns. If a file cannot be read in the middle of
-//! an answer, the connection is closed, with a line in the log, because the length of the answer
-//! was sent already. Damaged records fail the client's checksum, as with Kafka.
+//! queue, in slices of 256 KiB, until the queue is empty. Connections take turns. If a file cannot
+//! be read in the middle of an answer, the connection is closed, and the log has a line about it:
+//! the length of the answer was sent already. Clients detect damaged records by checksum, as with
+//! Kafka.
 
 use muster_codec::header;
 use muster_codec::{Response, wire};
@@ -162,8 +163,8 @@ impl Stream {
         pieces
     }
 
-    /// Removes this number of bytes, which have left. Files whose parts are sent are pushed onto
-    /// `done`.
+    /// Removes `bytes` bytes, which were sent. Adds a file to `done` for each part of a file that
+    /// is sent.
     pub(crate) fn advance(&mut self, mut bytes: usize, done: &mut Vec<FileKey>) {
         while bytes > 0
             && let Some(part) = self.parts.front_mut()

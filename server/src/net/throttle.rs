@@ -1,9 +1,9 @@
-//! Client quotas: the use of quotas by each request, and connections that are not served for a
-//! while because their clients exceeded a quota (Kafka's `ClientQuotaManager`, KIP-219).
+//! Client quotas (Kafka's `ClientQuotaManager`, KIP-219): measures how much of them is used. Stops
+//! serving a connection for a while if its client has exceeded a quota.
 //!
 //! A request is charged when it is answered. If its client has exceeded a quota, the answer has a
 //! throttle time, and the connection is not served until this time is over. A throttled answer to
-//! Fetch has no records, so these records do not count.
+//! Fetch has no records, so the records that it would have had are not charged.
 
 use super::connections::Connections;
 use super::durable::VisibleAt;
@@ -25,8 +25,8 @@ pub(super) struct Throttle {
     rates: Rates,
     stopwatch: Stopwatch,
     now: i64,
-    /// The connections that are not served, by the time when they are served again. Some are
-    /// closed.
+    /// The connections that are not served, ordered by the time until which they wait. Some of them
+    /// were closed since.
     waiting: BinaryHeap<Reverse<(i64, ConnectionId)>>,
 }
 
@@ -66,7 +66,8 @@ pub(crate) enum Used {
 /// are closed or a later wait has replaced them.
 const WAITING_GONE_MAX: usize = 64;
 
-/// Nanoseconds of a core's time in one percent of a second.
+/// The nanoseconds in one percent of a second. The use of a core's time is measured in such
+/// percents.
 const PERCENT_NANOS: f64 = 10_000_000.0;
 
 impl Throttle {
@@ -124,8 +125,9 @@ impl Throttle {
         }
     }
 
-    /// Charges the bytes of an answer to Fetch, or no bytes if the client has to wait. Returns how
-    /// long it has to wait, in ms: at least `at_least`, which another quota requires.
+    /// Charges the bytes of an answer to Fetch. Returns how long the client has to wait, in ms: at
+    /// least `at_least`, which another quota requires. If it has to wait, the bytes are not
+    /// charged.
     fn fetch(&mut self, limit: &Limit, bytes: usize, at_least: i64) -> i64 {
         let key = QuotaKey::ConsumerByteRate;
         let delay = self.add(key, limit, bytes).max(at_least);
@@ -143,8 +145,8 @@ impl Throttle {
         self.rates.delay_ms(key, limit, self.now)
     }
 
-    /// How long a new connection of an address is held before it is closed, without being counted;
-    /// 0 if it may stay.
+    /// Counts a new connection of an address. Returns 0 if the connection may stay. Otherwise it is
+    /// not counted, and the result is how long it is held before it is closed, in ms.
     pub(super) fn admit_address(&mut self, limit: &Limit) -> i64 {
         let key = QuotaKey::ConnectionCreationRate;
         self.rates.record(key, limit, 1.0, self.now);

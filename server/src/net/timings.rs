@@ -7,7 +7,7 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::{Histogram, Metric, Number, Value, Visitor, counters};
 
-/// One in this number of pieces of input is sampled: all requests in the piece are measured.
+/// One in this number of pieces of input is measured, with all its requests.
 const SAMPLED: u32 = 16;
 
 counters! {
@@ -32,7 +32,7 @@ counters! {
     }
 }
 
-/// A histogram for each API of which there were requests.
+/// A histogram for each API that clients have used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ByApi(Vec<Option<Box<Histogram>>>);
 

@@ -1,8 +1,8 @@
-//! Limits the answers that clients have not read, for all connections together.
+//! Limits the bytes of answers that clients have not read, for all connections together.
 //!
-//! When they exceed the budget, connections with unread answers are not served until the answers
-//! are read, and requests whose answers may be large wait. Of the clients that do not read, the one
-//! with most unread bytes is closed.
+//! While these exceed the budget, a connection with unread answers is not served until its client
+//! has read them, and requests that may have large answers wait. Among the clients that do not
+//! read, the one with the most unread bytes is closed.
 
 use super::account::{Kind, UNREAD};
 use super::connection::Connection;

@@ -5,11 +5,12 @@ use crate::backup::{BackupOrder, Links};
 use crate::shard::{Shard, Taken};
 
 impl<I: Io> Reactor<I> {
-    /// Waits for the other shards, then has the files linked as they are at this moment. Since the
-    /// meeting the shard has done nothing that another shard could know of.
+    /// Waits until all shards have met, then requests hard links to the files as they are at this
+    /// moment. Between the meeting and the request, the shard does nothing that another shard could
+    /// notice.
     pub(super) fn back_up(&mut self, io: &mut I, shard: &mut Shard, order: BackupOrder) {
-        // A failed shard is about to be loaded again from the very files that the backup would
-        // take.
+        // A failed shard takes no part: it is about to be loaded again from the files that would be
+        // linked.
         if shard.inspect().is_failed() || !order.meeting.attend() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Runs a shard on a driver: the driver performs the reactor's operations, and its events become
-//! completions. On a ring one turn makes one `io_uring_enter` call.
+//! Runs a shard on a driver. The driver performs the operations of the reactor, and the driver's
+//! events become completions. If the driver is a ring, a turn makes one `io_uring_enter` call.
 
 use super::{Completion, End, Io, Next, Reactor, ReactorError, Share};
 use crate::certificates::CertificateThread;
@@ -30,14 +30,15 @@ pub struct Parts<D> {
     pub clock: Clock,
 }
 
-/// How long one connection's frames are handled before those of the next connection, and the time
-/// limit of a turn. After `TURN_MS`, further frames of connections that come first are queued.
+/// `SLICE` is the longest time for the frames of one connection, before another connection's frames
+/// are handled. `TURN_MS` is the time limit of a turn. Then even frames of connections that come
+/// first are queued.
 const SLICE: Duration = Duration::from_micros(300);
 const TURN_MS: i64 = 4;
 
 impl Share {
-    /// The length of a share. Work in progress at its end is finished: a slice, a request, or a
-    /// handshake, which takes about a millisecond with an RSA key.
+    /// The length of a share. Work that is in progress at its end is finished: a slice, a request,
+    /// or a handshake (about a millisecond with an RSA key).
     fn length(self) -> Duration {
         Duration::from_micros(match self {
             Self::First => 1_000,
@@ -47,7 +48,7 @@ impl Share {
     }
 }
 
-/// Output up to this size is appended to queued output; larger output is passed on without a copy.
+/// Output up to this size is copied to the end of queued output. Larger output is not copied.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
 
 /// Runs a shard on its driver.
@@ -78,7 +79,8 @@ impl<D: Driver> DrivenReactor<D> {
     /// Runs a shard until it has stopped or failed.
     ///
     /// # Errors
-    /// The driver is unusable, or a write failed; the process must end.
+    /// The driver is unusable, or a file operation that must not fail has failed; the process must
+    /// end.
     pub fn run(&mut self, shard: &mut Shard) -> Result<End, ReactorError> {
         loop {
             match self.reactor.output(&mut self.io, shard)? {
@@ -93,7 +95,7 @@ impl<D: Driver> DrivenReactor<D> {
     }
 
     /// Closes all connections of a failed shard, and waits until no file operation is under way.
-    /// Messages of other shards stay in the mailbox for the shard's next life.
+    /// Messages of other shards stay in the mailbox until the shard is loaded again.
     ///
     /// # Errors
     /// The errors of [`Self::run`].
@@ -133,7 +135,7 @@ impl<D: Driver> DrivenReactor<D> {
         Ok(())
     }
 
-    /// Waits for completions, from `now` until `until` at most.
+    /// Waits for completions, but no longer than from `now` to `until`.
     fn wait(&mut self, until: Option<i64>, now: i64) -> Result<(), ReactorError> {
         let millis = |at: i64| at.saturating_sub(now).max(0) as u64;
         self.turn(until.map(|at| Duration::from_millis(millis(at))))

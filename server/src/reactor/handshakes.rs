@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 /// The time limit of a handshake.
 const PATIENCE_MS: i64 = 10_000;
 
-/// The most handshakes in progress. One more closes the oldest: most clients need only
-/// milliseconds.
+/// The maximum number of handshakes in progress. If there are more, the oldest one is closed. Most
+/// clients need only milliseconds.
 pub(crate) const HANDSHAKES_MAX: usize = 4096;
 
-/// The most bytes that clients in handshakes have sent.
+/// The maximum number of bytes that all clients in handshakes may have sent.
 pub(crate) const HANDSHAKES_BYTES_MAX: usize = 16 << 20;
 
 /// The memory of a session in rustls. It was measured as 7 KiB with TLS 1.3.
@@ -23,7 +23,8 @@ pub(crate) const SESSION_BYTES: usize = 8 << 10;
 /// The handshakes in progress.
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
-    /// Connections with input to handle, in order. Some handshakes may have ended.
+    /// Connections whose input waits to be handled, in order. The handshakes of some may have
+    /// ended.
     waiting: VecDeque<ConnectionId>,
     /// All handshakes with their deadlines, in the order in which they began. Some may have ended.
     under_way: VecDeque<(i64, ConnectionId)>,
@@ -79,7 +80,8 @@ impl Handshakes {
         is_open: impl Fn(ConnectionId) -> bool,
     ) -> Option<(i64, ConnectionId)> {
         while self.under_way.pop_front_if(|(_, id)| !is_open(*id)).is_some() {}
-        // Drop ended handshakes that follow an open one before they outnumber the open ones.
+        // An open handshake may have many ended ones after it. These are dropped before they
+        // outnumber the open handshakes.
         if self.under_way.len() > 2 * (self.open + 16) {
             self.under_way.retain(|(_, id)| is_open(*id));
         }

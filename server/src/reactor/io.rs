@@ -25,8 +25,8 @@ pub trait Io {
 
     fn times(&self) -> Times;
 
-    /// The next completion with priority (see `shares.rs`): a message, or a completion of a file or
-    /// of a connection that comes first.
+    /// The next completion that comes first (see `shares.rs`): a message, the completion of a file
+    /// operation, or one of a connection that comes first.
     fn next_completion(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
     /// The next other completion: a new connection, bytes of a connection that does not come first
@@ -36,11 +36,11 @@ pub trait Io {
     /// Whether [`Self::next_other`] would return a completion.
     fn has_others(&self) -> bool;
 
-    /// The time since which received bytes may have waited without a completion, assuming that
-    /// completions come in the order of receipt. None if no bytes wait.
+    /// Some received bytes may wait without a completion. If completions come in the order of
+    /// receipt, no such bytes arrived before this time. None if no bytes wait.
     fn unread_since(&self) -> Option<i64>;
 
-    /// Whether the turn whose events came at `since` has used up its time.
+    /// Whether the turn has used up its time. Its events came at `since`.
     fn is_late(&mut self, since: i64) -> bool;
 
     /// Begins a share of the time.
@@ -49,7 +49,7 @@ pub trait Io {
     /// Whether the current share has used up its time.
     fn is_over(&mut self) -> bool;
 
-    /// Handles waiting input of one connection for a slice of time.
+    /// Handles the waiting input of one connection, within a slice of time.
     fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>);
 
     /// Passes an event to the shard.
@@ -63,16 +63,17 @@ pub trait Io {
         shard.step(times, event, commands);
     }
 
-    /// The index of a connection among the open ones. The lowest free index is reused first.
+    /// The index of a connection in the table of open connections. Of the free indexes, the lowest
+    /// one is reused first.
     fn slot(&self, conn: Self::Conn) -> usize;
 
     /// The client's address; None if it has disconnected.
     fn peer(&self, conn: Self::Conn) -> Option<SocketAddr>;
 
-    /// Whether no further connections can be accepted, so that clients wait.
+    /// Whether no further connection can be accepted. Then new clients have to wait.
     fn is_full(&self) -> bool;
 
-    /// The most connections of all shards together, if limited.
+    /// The maximum number of connections of all shards together, if limited.
     fn connections_max(&self) -> Option<usize>;
 
     /// Sends output after all earlier output. The buffer is empty afterwards.
@@ -87,7 +88,8 @@ pub trait Io {
     /// Sets whether the completions of a connection come first.
     fn put_first(&mut self, conn: Self::Conn, comes_first: bool);
 
-    /// Stops receiving, so that the client must wait.
+    /// Stops receiving from a connection. Its client has to wait when the socket's buffers are
+    /// full.
     fn pause_receive(&mut self, conn: Self::Conn);
 
     fn resume_receive(&mut self, conn: Self::Conn);
@@ -107,11 +109,12 @@ pub trait Io {
     /// Sends an order to the thread that loads certificates.
     fn order_certificates(&mut self, order: CertificateOrder);
 
-    /// Passes metrics that a client has pushed to the telemetry thread.
+    /// Passes metrics, which a client has pushed, to the telemetry thread.
     fn pass_push(&mut self, push: Push);
 }
 
-/// A completion. Completions of one connection are in order.
+/// A completion: an operation has ended, or something has happened to a connection. The completions
+/// of one connection come in the order of their events.
 #[derive(Debug)]
 pub enum Completion<C, D, P> {
     Accepted {
@@ -125,7 +128,7 @@ pub enum Completion<C, D, P> {
         conn: C,
         data: D,
     },
-    /// The socket has accepted output; `unsent` bytes remain.
+    /// The socket has accepted output, except for the last `unsent` bytes.
     Sent {
         conn: C,
         unsent: usize,
@@ -140,7 +143,7 @@ pub enum Completion<C, D, P> {
         conn: C,
         parts: P,
     },
-    /// A slice was not sent or read: a file could not be read, or is too short.
+    /// A slice could not be sent, or could not be read: a file failed to be read, or is too short.
     StreamFailed {
         conn: C,
         error: io::Error,

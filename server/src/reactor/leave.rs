@@ -1,4 +1,4 @@
-//! A reactor without a shard, after the shard has failed or stopped.
+//! The work of a reactor after its shard has failed or stopped.
 
 use super::{Completion, Io, Reactor};
 use crate::files::FileError;
@@ -6,8 +6,9 @@ use crate::mailbox::ToReactor;
 use crate::shard::Message;
 
 impl<I: Io> Reactor<I> {
-    /// Closes all connections of a failed shard. Until [`Self::is_busy`] returns false, completions
-    /// go to [`Self::drain`]. Messages stay in the mailbox for the shard's next life.
+    /// Closes all connections of a failed shard. Until [`Self::is_busy`] returns false, the caller
+    /// passes completions to [`Self::drain`]. Messages stay in the mailbox until the shard is
+    /// loaded again.
     pub fn leave(&mut self, io: &mut I) {
         let open = self.connections.drain(..).flatten().map(|open| open.conn);
         open.chain(self.finishing.drain(..).map(|(_, conn)| conn)).for_each(|it| io.close(it));
@@ -15,7 +16,7 @@ impl<I: Io> Reactor<I> {
         self.sessions.clear();
     }
 
-    /// Handles a completion without a shard. Call [`Self::drained`] after the last one.
+    /// Handles a completion while there is no shard. Call [`Self::drained`] after the last one.
     ///
     /// # Errors
     /// The errors of [`Self::input`].
@@ -47,7 +48,7 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Called when all completions so far were passed to [`Self::drain`].
+    /// Called after each series of calls of [`Self::drain`], when no completion is left to pass on.
     pub fn drained(&mut self, io: &mut I) {
         self.files.resume(io.files());
     }

@@ -1,4 +1,5 @@
-//! Log lines about connections. Clients can cause any number of them, so they are limited.
+//! Log lines about connections. The number of lines is limited, because clients could cause any
+//! number.
 
 use crate::clock::earliest;
 use crate::logging::Throttle;
@@ -10,7 +11,7 @@ use tracing::{info, warn};
 pub(super) struct ConnectionLines {
     /// Limits lines by client address; None if the address is unknown.
     by_client: Throttle<Option<IpAddr>>,
-    /// Limits repeated lines by address and text, so that a client that retries forever does not
+    /// Limits lines with the same address and text. Otherwise a client that retries forever could
     /// fill the log.
     repeated: Throttle<(Option<IpAddr>, String)>,
 }
@@ -28,8 +29,8 @@ impl ConnectionLines {
         }
     }
 
-    /// Logs that a shard with this number of connections accepts no more, as the limit of all
-    /// shards is reached.
+    /// Logs that the shard cannot accept further connections, because no file descriptors are left.
+    /// The limit applies to all shards together.
     pub(super) fn full(
         &mut self,
         now: i64,
@@ -66,7 +67,7 @@ impl ConnectionLines {
         }
     }
 
-    /// Logs a client without an accepted certificate, which counts as a failed login.
+    /// Logs that a client's certificate is missing or was refused. This counts as a failed login.
     pub(super) fn certificate_refused(&mut self, now: i64, peer: Option<SocketAddr>, reason: &str) {
         let ip = peer.map(|peer| peer.ip().to_canonical());
         if self.admits(now, ip, reason) {
@@ -75,15 +76,15 @@ impl ConnectionLines {
         }
     }
 
-    /// Whether a line may be logged. A client can invent a new reason, such as a user name, for
-    /// each connection. So the reason is only stored while the address may still log lines.
+    /// Whether a line may be logged. The reason is stored only if the address may still log lines:
+    /// a client can invent a new reason (such as a user name) for each connection.
     fn admits(&mut self, now: i64, ip: Option<IpAddr>, reason: &str) -> bool {
         !self.by_client.refuses(now, &ip)
             && self.repeated.admits(now, (ip, reason.to_owned()))
             && self.by_client.admits(now, ip)
     }
 
-    /// Reports omitted lines when it is time. Returns the next time.
+    /// Reports how many lines were left out, if it is time. Returns the time of the next report.
     pub(super) fn report_left_out(&mut self, now: i64) -> Option<i64> {
         if let Some(lines) = self.by_client.left_out(now) {
             info!("{lines} more lines about connections were left out: clients cause too many");

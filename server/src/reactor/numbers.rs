@@ -18,8 +18,8 @@ impl<I: Io> Reactor<I> {
         numbers
     }
 
-    /// Sends copies of the shard's counters and gauges to the admin side, which may have stopped
-    /// waiting.
+    /// Sends copies of the shard's counters and gauges to the admin side, even if it no longer
+    /// waits for them.
     pub(super) fn report(&self, shard: &Shard, to: &Sender<Report>) {
         let inspection = shard.inspect();
         let (stalled, stuck) = shard.stalls();

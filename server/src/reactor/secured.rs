@@ -1,10 +1,10 @@
-//! TLS between sockets and shard: decrypts received bytes before the shard gets them, and encrypts
-//! the shard's output.
+//! TLS between the sockets and the shard: decrypts received bytes before the shard gets them, and
+//! encrypts the shard's output.
 //!
-//! The shard gets nothing from a client before its handshake is done. A slice of a fetch answer, of
-//! 64 KiB, is read by the driver and returned to the reactor, which encrypts it and sends it like
-//! other output. Bytes that the socket does not accept are held, and count as unread; the next
-//! slice waits for them.
+//! The shard gets nothing from a client before its handshake is done. A slice (64 KiB) of a fetch
+//! answer is read by the driver and returned to the reactor. The reactor encrypts it and sends it
+//! like other output. Bytes that the socket does not accept are held in memory, and count as
+//! unread. The next slice waits until they are sent.
 
 use super::handshakes::{Handshakes, SESSION_BYTES};
 use super::{Io, Reactor, Share};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(super) struct Secured {
     session: Session,
     listener: ListenerIndex,
-    /// The input bytes that were counted for the session.
+    /// How many input bytes of the session are included in the totals.
     counted: usize,
     /// Whether the connection is in the queue of handshakes.
     waits: bool,
@@ -62,7 +62,7 @@ counters! {
 }
 
 impl Sessions {
-    /// Opens a session for a new connection; None for a plaintext listener.
+    /// Opens a session for a new connection. None if the listener is a plaintext listener.
     ///
     /// # Errors
     /// The session cannot be made.
@@ -115,7 +115,7 @@ impl Sessions {
         self.open * SESSION_BYTES
     }
 
-    /// Updates the count of bytes that a session holds.
+    /// Updates the totals: counts the bytes that a session holds now.
     fn count(&mut self, secured: &mut Secured) {
         let held = secured.session.held();
         if secured.is_handshaking {
@@ -127,7 +127,7 @@ impl Sessions {
 }
 
 impl<I: Io> Reactor<I> {
-    /// Receives encrypted bytes. The bytes of a handshake wait for their turn.
+    /// Receives encrypted bytes. During a handshake, they wait until the handshake is handled.
     pub(super) fn received_secured(
         &mut self,
         io: &mut I,
@@ -154,7 +154,7 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// Handles at least one waiting handshake, and more until the share is over.
+    /// Handles handshakes that wait: at least one, and more until the share of time is used up.
     pub(super) fn shake_hands(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         if !self.sessions.handshakes.has_waiting() {
             return Ok(());
@@ -173,7 +173,8 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Closes handshakes that take too long or exceed a limit. Returns the next deadline.
+    /// Closes handshakes that take too long, and the oldest ones while a limit is exceeded. Returns
+    /// the next deadline.
     pub(super) fn close_overdue(
         &mut self,
         io: &mut I,
@@ -215,7 +216,7 @@ impl<I: Io> Reactor<I> {
         self.pass_on(io, shard, connection);
     }
 
-    /// Ends a handshake. The client's certificate, if any, names its principal.
+    /// Ends a handshake. If the client has a certificate, the principal is taken from it.
     fn finish_handshake(
         &mut self,
         io: &mut I,
@@ -238,7 +239,7 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Passes decrypted requests to the shard, and the end of the input.
+    /// Passes decrypted requests to the shard, and reports the end of the input.
     fn pass_on(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId) {
         let mut plain = std::mem::take(&mut self.sessions.out.plain);
         if !plain.is_empty() {
@@ -282,7 +283,8 @@ impl<I: Io> Reactor<I> {
         let Self { connections, sessions, .. } = self;
         let Some(secured) = secured(connections, connection) else { return };
         if !last.is_empty() {
-            // If the handshake has not finished, there was no request, and there is no answer.
+            // Encryption fails if the handshake is not finished. Then there is no request to
+            // answer, either.
             let _ = secured.session.encrypt(last, &mut sessions.out);
         }
         secured.session.close(&mut sessions.out);
@@ -338,7 +340,7 @@ impl<I: Io> Reactor<I> {
     }
 }
 
-/// The error of a session that could not be made, for the log.
+/// Converts the error of a session that could not be made, for the log.
 pub(super) fn not_opened(failed: &Failed) -> io::Error {
     io::Error::other(failed.to_string())
 }

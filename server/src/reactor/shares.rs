@@ -4,9 +4,9 @@
 //!
 //! - Completions of connections that come first are handled first, and their answers leave at the
 //!   end of the same turn.
-//! - Other connections get turns of their own, with a time limit for each kind of work: new
-//!   connections and bytes, handshakes, and waiting requests. Such a turn comes when there are no
-//!   completions that come first, or when these have used up their share since the last such turn.
+//! - Other connections are served when there are no completions that come first, or when these
+//!   have used up their share of the time since other connections were last served. Each kind of
+//!   work has its own time limit: new connections and bytes, handshakes, and waiting requests.
 //!
 //! The caller measures the time: [`Io::begin`] and [`Io::is_over`].
 //!
@@ -41,8 +41,8 @@ impl<I: Io> Reactor<I> {
         let has_first = self.serve_first(io, shard)?;
         let others_wait =
             io.has_others() || self.sessions.handshakes.has_waiting() || shard.has_work();
-        // Answers to connections that come first leave at the end of the turn. So other work comes
-        // in the next turn, unless these connections have used up their share.
+        // Answers to connections that come first leave at the end of the turn. So other work has
+        // to wait for the next turn, unless the connections that come first used up their share.
         if others_wait && (!has_first || io.is_over()) {
             self.serve_others(io, shard)?;
         }

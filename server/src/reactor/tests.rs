@@ -37,7 +37,7 @@ struct Sockets {
     comes_first: BTreeMap<u32, bool>,
     /// The current share, and the pieces of work done in it.
     share: (Share, u32),
-    /// For each turn, the pieces of work done for other connections, and the slices.
+    /// For each turn, the number of pieces of work done for other connections, and of slices.
     turns: Vec<(u32, u32)>,
     answers: BTreeMap<u32, u32>,
     /// The hard links that were requested.
@@ -279,7 +279,7 @@ fn ask() -> Vec<u8> {
     frame(0, ApiVersionsRequest::default())
 }
 
-/// The other work before the answer does not depend on the number of hungry clients.
+/// The other work that is done before the answer does not grow with the number of hungry clients.
 #[test]
 fn a_short_request_waits_for_a_share_of_the_others_at_most() {
     for count in [0, 100, 1_000] {
@@ -314,7 +314,7 @@ fn requests_have_a_share_of_their_own() {
     assert!(turns.iter().any(|(others, slices)| *others == SHARE && *slices > 0), "{turns:?}");
 }
 
-/// A thousand connections each have a slice of waiting requests.
+/// Each of a thousand connections has waiting requests: the work of at least one slice.
 #[test]
 fn a_short_request_is_handled_before_those_that_wait() {
     let mut story = Story::new();
@@ -328,8 +328,8 @@ fn a_short_request_is_handled_before_those_that_wait() {
     assert!(story.turns_until_answered(regular).len() <= 2);
 }
 
-/// The second requests of the first connections wait in the run queue, ahead of requests of other
-/// connections.
+/// Each of the connections that come first sends two requests at once. The second one waits in
+/// the run queue, ahead of requests of other connections.
 #[test]
 fn the_first_are_answered_in_their_turn_even_if_they_ask_for_more_than_one_thing() {
     let mut story = Story::new();
@@ -358,7 +358,7 @@ fn the_others_have_their_turn_where_the_first_never_end() {
     assert!(story.answers(regular) > 0);
 }
 
-/// A backup of a single shard would not be consistent with the other shards.
+/// If only some of the shards took part in a backup, their files would not fit together.
 #[test]
 fn files_are_linked_if_all_shards_meet() {
     for (shards, is_complete) in [(2, false), (1, true)] {

@@ -10,8 +10,8 @@ use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGr
 use muster_codec::{Field, Str};
 
 impl LongApi for DeleteGroupsRequest<'_> {
-    /// Whether the request is sliced. The answer about a share group waits for the leaders of its
-    /// partitions, which a slice cannot do.
+    /// Whether the request is sliced. A request for a share group is not: its answer waits for the
+    /// leaders of the group's partitions, and other long requests would wait with it.
     fn is_long(&self, _version: i16, sizes: &mut Sizes<'_>) -> bool {
         exceed_a_slice(self.groups_names.iter().map(|group| Self::weight(group, sizes)))
             && !self.groups_names.iter().any(|group| sizes.is_share_group(group))

@@ -1,5 +1,5 @@
-//! DescribeTopicPartitions. The answer is a page with a limit and a cursor. A page requires sorted
-//! topics, so a request that names many topics is answered in one slice of its own.
+//! DescribeTopicPartitions. The answer is one page of topics, with a limit and a cursor. The topics
+//! of a page must be sorted. So a request with many names is not split, but answered in one slice.
 
 use super::LongApi;
 use crate::admin;

@@ -1,4 +1,5 @@
-//! Metadata: of named topics, each by itself, or of all topics in the order of their names.
+//! Metadata. If the request names topics, each of them is an item. Otherwise all topics are listed,
+//! in the order of their names.
 
 use super::{LongApi, TOO_LARGE};
 use crate::admin;
@@ -70,8 +71,8 @@ fn asked_topic<'i>(asked: &MetadataRequestTopic<'_>, image: &'i ClusterImage) ->
     }
 }
 
-/// Removes repeated topics. As in [`admin::metadata`], topics with only a name are ignored if at
-/// least one topic has an id.
+/// Removes repeated topics. If at least one topic has an id, also removes those with only a name,
+/// as [`admin::metadata`] ignores them.
 fn each_once(mut topics: Vec<MetadataRequestTopic<'static>>) -> Vec<MetadataRequestTopic<'static>> {
     if topics.iter().any(|topic| !topic.topic_id.is_zero()) {
         topics.retain(|topic| !topic.topic_id.is_zero());
@@ -84,7 +85,7 @@ fn each_once(mut topics: Vec<MetadataRequestTopic<'static>>) -> Vec<MetadataRequ
     topics
 }
 
-/// A request for few topics, or a refused request.
+/// Answers a request that names no topic, or that is refused as a whole.
 impl Single for MetadataRequest<'_> {
     fn answer(self, slice: &mut Slice<'_>) {
         let view = slice.view();
@@ -106,7 +107,7 @@ struct AllTopics {
 }
 
 impl Rest for AllTopics {
-    /// Answers the next topics, like a request that names them.
+    /// Answers the next topics in the same way as a request that names them.
     fn answer_slice(&mut self, slice: &mut Slice<'_>) {
         let image = slice.view().image;
         let (mut weight, mut topics) = (0, Vec::new());
@@ -151,8 +152,8 @@ impl<'r> LongAnswer<'r> for MetadataResponse<'r> {
         MetadataResponseTopic { error_code: TOO_LARGE, partitions: Vec::new(), ..topic }
     }
 
-    /// The size of the field after the list of topics: the operations allowed on the cluster, or in
-    /// later versions an error code.
+    /// The size of the field that follows the list of topics. This is the operations allowed on the
+    /// cluster, or from version 13 on an error code.
     fn bytes_after_list(version: i16) -> usize {
         match version {
             8..=10 => size_of::<i32>(),

@@ -1,5 +1,5 @@
-//! The APIs with long requests, one file each: when a request is long, how it is split, and which
-//! list of its answer is built in parts.
+//! The APIs with long requests. Each has a file, which defines when a request is long, how it is
+//! split, and which list in its answer is built in parts.
 
 mod delete_groups;
 mod describe_configs;
@@ -25,7 +25,7 @@ trait LongApi {
     /// Whether answering takes longer than a slice.
     fn is_long(&self, version: i16, sizes: &mut Sizes<'_>) -> bool;
 
-    /// Splits the request, and copies what it borrows from its frame.
+    /// Splits the request. The result no longer borrows from the frame of the request.
     fn take_apart(self, version: i16) -> Box<dyn Rest>;
 }
 
@@ -48,7 +48,7 @@ macro_rules! long_apis {
             }
         }
 
-        /// The items of a request; None for an API without long requests.
+        /// Splits a request into items. Returns None if its API has no long requests.
         pub(super) fn take_apart(request: Request<'_>, version: i16) -> Option<Box<dyn Rest>> {
             match request {
                 $(Request::$sliced(body) => Some(body.take_apart(version)),)*

@@ -1,6 +1,6 @@
-//! Clients of listeners that ask for a password. Clients that are not authenticated are limited in
-//! number, time and bytes. Clients that fail are closed after a delay
-//! (`connection.failed.authentication.delay.ms`).
+//! Clients of listeners that ask for a password. As long as clients are not authenticated, their
+//! number, time and bytes are limited. If authentication fails, the connection is closed after a
+//! delay (`connection.failed.authentication.delay.ms`).
 
 use super::super::access::{Access, Session};
 use super::super::frames::{RequestError, request_length};
@@ -102,10 +102,12 @@ impl Clients {
         })
     }
 
-    /// Whether a frame belongs to an authentication, and not to a request to be handled.
+    /// Whether a frame is a step of an authentication, as opposed to a request that has to be
+    /// handled.
     ///
     /// # Errors
-    /// The reason for closing the connection: the client had to authenticate again.
+    /// The reason for closing the connection: its session has expired, and the client did not
+    /// authenticate again in time.
     pub(crate) fn has_to_authenticate(
         &mut self,
         id: ConnectionId,
@@ -181,7 +183,7 @@ impl Clients {
         lifetime.unwrap_or(0)
     }
 
-    /// Notes that a client's authentication failed. The answer leaves after a delay, and then the
+    /// Notes that a client's authentication failed. After a delay the answer is sent, and the
     /// connection is closed.
     pub(crate) fn authentication_failed(
         &mut self,
@@ -199,7 +201,8 @@ impl Clients {
         }
     }
 
-    /// Closes clients whose authentication failed some time ago, and clients that take too long.
+    /// Closes the connections of clients whose authentication failed some time ago, and of clients
+    /// that have not authenticated in time.
     pub(super) fn sweep_unauthenticated(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
         while self.unauthenticated.failed.front().is_some_and(|it| it.at <= self.now) {
             self.close_first_failed(out);
@@ -251,7 +254,7 @@ impl Clients {
         })
     }
 
-    /// The permissions of the client of a connection, by these rules and ACLs.
+    /// The permissions of the client of a connection, as these rules and ACLs define them.
     pub(crate) fn permissions(
         &mut self,
         id: ConnectionId,
@@ -271,7 +274,7 @@ impl Clients {
         Some(connection.permissions.insert(Arc::new(permissions)).clone())
     }
 
-    /// Counts a request of which a part was denied.
+    /// Counts a request with a denied part.
     pub(crate) fn count_denied(&mut self) {
         self.connections.counters.requests_denied += 1;
     }
@@ -292,8 +295,9 @@ impl Clients {
         security.map_or(SecurityProtocol::Plaintext, |it| it.protocol)
     }
 
-    /// The length of the frame at the start of `bytes`, as soon as the length is received. Frames
-    /// of authentication are shorter than requests. A frame may also consist only of a token.
+    /// The length of the frame at the start of `bytes`, or None if its length is not received yet.
+    /// While a client authenticates, a frame may be only a token, and the maximum length is lower
+    /// than that of a request.
     pub(super) fn frame_length(
         &self,
         id: ConnectionId,

@@ -10,11 +10,11 @@ use super::super::stranger::looks_like;
 use super::Clients;
 use crate::net::{ClientCommand, ConnectionId};
 
-/// The number of closed connections that the queue may always have.
+/// The number of closed connections that the queue may have in any case.
 const WAITING_GONE_MAX: usize = 64;
 
-/// An input buffer larger than this is released once its frame is handled. Receiving pauses while
-/// more input than this begins with a complete frame.
+/// A larger input buffer is released when its frame has been handled. If a connection has more
+/// input than this, and the input begins with a complete frame, nothing more is received meanwhile.
 const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// The input of a connection, taken out to be handled.
@@ -34,8 +34,9 @@ impl Input {
 }
 
 impl Clients {
-    /// Notes received bytes of a connection. Returns its earlier input, and whether the bytes are
-    /// to be handled at once: most frames arrive alone, and are handled where they were received.
+    /// Notes received bytes of a connection. Returns the input that it had before, and whether the
+    /// bytes can be handled at once. Usually they can: most frames arrive alone, and are then
+    /// handled in the buffer in which they were received.
     pub(crate) fn received(&mut self, id: ConnectionId, bytes: usize) -> Option<(Input, bool)> {
         self.connections.counters.received_bytes += bytes as u64;
         if self.connections.get(id)?.input.is_empty() {
@@ -50,7 +51,8 @@ impl Clients {
         Some((Input { id, bytes }, is_alone))
     }
 
-    /// Keeps input with received bytes of which some were handled.
+    /// Keeps the rest of the input: `bytes`, and the received bytes without the first `handled`
+    /// ones.
     pub(crate) fn keep(
         &mut self,
         Input { id, mut bytes }: Input,
@@ -80,8 +82,8 @@ impl Clients {
         Some(Input { id, bytes: std::mem::take(&mut connection.input) })
     }
 
-    /// Takes back input of which `handled` bytes were handled. `is_slice_over`: whether the
-    /// connection has used up its slice.
+    /// Takes back the input of a connection. `handled` bytes of it were handled. `is_slice_over`
+    /// says whether the connection has used up its slice.
     pub(crate) fn handled(
         &mut self,
         Input { id, mut bytes }: Input,
@@ -95,8 +97,8 @@ impl Clients {
         self.end_if_answered(id, out);
     }
 
-    /// Notes handled input, with the bytes that are left. Input of a client that is not
-    /// authenticated does not change its standing.
+    /// Notes that input was handled, and how many bytes are left. The standing of a connection
+    /// depends on this, but not before its client is authenticated.
     fn note_handled(
         &mut self,
         id: ConnectionId,
@@ -154,8 +156,9 @@ impl Clients {
         self.queue.queue_long(self.handled_until, is_under_way);
     }
 
-    /// The input of the connection whose long request is next, and the length of that request, or
-    /// no length if it cannot be handled now. None if no connection has a long request queued.
+    /// Takes the input of the connection whose long request is next, with the length of that
+    /// request. The length is None if the request cannot be handled now. Returns None if no long
+    /// request is queued.
     pub(crate) fn next_long(&mut self) -> Option<(Input, Option<usize>)> {
         while let Some(id) = self.queue.pop_long() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
@@ -167,8 +170,7 @@ impl Clients {
         None
     }
 
-    /// Makes input that arrives in the rest of this turn wait in the queue, because the turn has
-    /// taken long enough.
+    /// Call this if a turn has taken long enough. Input that arrives in the rest of it is queued.
     pub(crate) fn work_later(&mut self) {
         self.queue.be_late();
     }
@@ -178,7 +180,7 @@ impl Clients {
         self.queue.len() > 0
     }
 
-    /// Whether input of connections that come first waits.
+    /// Whether a connection that has precedence waits in the run queue.
     pub(crate) fn has_first(&self) -> bool {
         self.queue.has_first()
     }
@@ -188,8 +190,8 @@ impl Clients {
         self.has_waiting() && !self.is_stopping
     }
 
-    /// Keeps input that is not handled yet, and queues it if it may be handled. Stops receiving
-    /// while the connection is stalled or has much unhandled input.
+    /// Keeps input that is not handled yet. Queues the connection if the input may be handled now.
+    /// No more is received while the connection has to wait or has much unhandled input.
     pub(super) fn keep_input(
         &mut self,
         id: ConnectionId,
@@ -249,8 +251,9 @@ impl Clients {
         }
     }
 
-    /// Whether a connection has too many requests in flight or too many unread answers, or its next
-    /// request may have a large answer that the budget does not permit.
+    /// Whether the requests of a connection have to wait. It may have too many requests in flight
+    /// or too many unread answers, or its next request may have a large answer for which no budget
+    /// is left.
     fn is_held_back(&self, id: ConnectionId, input: &[u8]) -> bool {
         let exceeds_budget = || self.connections.is_unread_full() && may_have_large_answer(input);
         self.connections.is_stalled(id) || exceeds_budget()
@@ -260,8 +263,8 @@ impl Clients {
         self.config.socket_request_max_bytes.unsigned_abs()
     }
 
-    /// Removes closed connections from the queue, which would grow while the log accepts no
-    /// operation.
+    /// Removes closed connections from the queue. While the log accepts no operation, nothing is
+    /// taken from the queue, so it would grow.
     pub(super) fn forget_gone(&mut self) {
         if self.queue.len() > self.waiting_max() {
             let connections = &self.connections;
@@ -269,8 +272,8 @@ impl Clients {
         }
     }
 
-    /// The maximum length of the queue: closed connections are removed when they outnumber the
-    /// others, so that each costs little.
+    /// The maximum length of the queue. Closed connections are removed only when there are more of
+    /// them than of others, so that a removal costs little for each.
     pub(crate) fn waiting_max(&self) -> usize {
         2 * self.connections.len() + WAITING_GONE_MAX
     }
@@ -280,8 +283,8 @@ fn is_large(input: &Vec<u8>) -> bool {
     input.capacity() > KEPT_INPUT_BYTES_MAX
 }
 
-/// The reason for closing a connection that sent bytes other than a request: another protocol if it
-/// is recognised, else `reason`.
+/// The reason for closing a connection whose bytes are not a request. It names the protocol to
+/// which the bytes seem to belong; if there is none, it is `reason`.
 pub(crate) fn mistaken(bytes: &[u8], reason: String) -> String {
     looks_like(bytes).map_or(reason, str::to_owned)
 }

@@ -52,25 +52,26 @@ pub(crate) struct Clients {
     queue: RunQueue,
     /// Connections with output to send.
     sendable: Vec<ConnectionId>,
-    /// Connections that continue when clients have read some of their answers.
+    /// Connections that have to wait until clients have read some of their answers.
     waiting_for_readers: Vec<ConnectionId>,
     next_idle_sweep: i64,
-    /// The access to the listeners, in order.
+    /// The security of the listeners, in order.
     security: Vec<ListenerSecurity>,
     token_keys: TokenKeys,
     unauthenticated: Unauthenticated,
     now: i64,
     /// All input that arrived before this time has been handled.
     handled_until: i64,
-    /// The state of waiting input at the last look: the time before which all input was handled,
-    /// and the number of handled requests. Then the time since which neither has changed.
+    /// The progress of waiting input when it was last looked at, and since when it has not changed.
+    /// The progress is the time before which all input was handled, and the number of handled
+    /// requests.
     input_stands: (Option<(i64, u64)>, i64),
     is_stopping: bool,
     gone: Gone,
 }
 
-/// Connections that were closed since the last call of [`Clients::take_gone`], and files of which a
-/// part was sent or never will be: each file occurs once for each of these parts.
+/// Connections that were closed since the last call of [`Clients::take_gone`], and the files of
+/// parts that were sent or dropped since then. A file occurs once for each of its parts.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     pub(crate) connections: Vec<ConnectionId>,
@@ -152,7 +153,7 @@ impl Clients {
         connection.map(|connection| connection.host.clone())
     }
 
-    /// The address of a request's client, as the owner of shares of limits.
+    /// The address of a request's client, to which its use of limits is charged.
     pub(crate) fn address(&self, request: RequestId) -> Address {
         let connection = self.connections.get(ConnectionId(request.connection));
         connection.map_or_else(Address::default, |connection| connection.address)
@@ -211,8 +212,8 @@ impl Clients {
         self.let_in(quotas);
     }
 
-    /// Notes that the connection is encrypted: its slices are shorter, because they are copied.
-    /// `principal` is from the client's certificate, if it has shown one.
+    /// Notes that a connection is encrypted. Its slices are then shorter, because they are copied.
+    /// If the client has shown a certificate, `principal` is from it.
     pub(crate) fn secured(&mut self, id: ConnectionId, principal: Option<Arc<str>>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.slice_bytes = ENCRYPTED_SLICE_BYTES;
@@ -243,7 +244,7 @@ impl Clients {
         self.end_if_answered(id, out);
     }
 
-    /// Called when `sent` bytes of a chunk have left.
+    /// Called when `sent` bytes of a slice have left.
     pub(crate) fn streamed(
         &mut self,
         id: ConnectionId,
@@ -261,7 +262,7 @@ impl Clients {
         self.end_if_answered(id, out);
     }
 
-    /// The files with parts that the connection has still to be sent, once for each part.
+    /// The files with parts that are still to be sent on a connection, once for each part.
     pub(crate) fn streamed_files(&self, id: ConnectionId) -> Vec<FileKey> {
         self.connections.get(id).map(|it| it.stream.files().collect()).unwrap_or_default()
     }
@@ -296,7 +297,8 @@ impl Clients {
         self.end(id, Some(reason), out);
     }
 
-    /// Closes a connection: written answers leave, requests in flight are dropped.
+    /// Closes a connection. Answers in its output are still sent, but requests in flight are
+    /// dropped.
     fn end(
         &mut self,
         id: ConnectionId,
@@ -354,7 +356,8 @@ impl Clients {
         self.looks.look(&mut self.connections, self.now, is_parked)
     }
 
-    /// The time since which the waiting input has made no progress, as the looks have found.
+    /// The time since which the waiting input has made no progress, as the calls of [`Self::look`]
+    /// have found.
     pub(crate) fn input_stands_since(&self) -> Option<i64> {
         self.input_stands.0.map(|_| self.input_stands.1)
     }
@@ -407,8 +410,8 @@ impl Clients {
         self.queue.len()
     }
 
-    /// The connections whose input waits: those that come first, then the others, each in the order
-    /// of the queue. Some may be closed.
+    /// The connections whose input waits: first the queue that is served first, then the other
+    /// queue. Some of the connections may be closed.
     pub(crate) fn run_queues(&self) -> [Vec<ConnectionId>; 2] {
         [Place::First, Place::Other].map(|place| self.queue.inputs(place).collect())
     }

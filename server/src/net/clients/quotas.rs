@@ -9,8 +9,8 @@ use muster_coordinator::RequestId;
 use std::sync::Arc;
 
 impl Clients {
-    /// Charges a request of `bytes` to its client, if one of these quotas applies. A Fetch is
-    /// limited to the number of bytes above which it would certainly be throttled.
+    /// Charges a request of `bytes` to its client, if one of the quotas applies. Lowers the size
+    /// limits of a Fetch: with a larger answer, the client would certainly be throttled.
     pub(crate) fn charge(
         &mut self,
         request: RequestId,
@@ -43,7 +43,7 @@ impl Clients {
         self.connections.charge(request, allowance, used);
     }
 
-    /// Charges a request that uses only time to its client.
+    /// Charges the client of a request that uses only time.
     pub(crate) fn charge_time(
         &mut self,
         request: RequestId,
@@ -55,8 +55,8 @@ impl Clients {
         }
     }
 
-    /// The quota on a client's changes of the cluster, if the client's request was charged by these
-    /// quotas.
+    /// The quota on the changes that a client makes to the cluster. None if the client's last
+    /// charge used an older version of the quotas.
     pub(crate) fn mutation_limit(
         &self,
         request: RequestId,
@@ -86,8 +86,8 @@ impl Clients {
         Some(allowance).filter(|it| !it.is_empty())
     }
 
-    /// Admits new connections that may enter. Connections of an address with too many new
-    /// connections are closed after a while (KIP-612).
+    /// Admits the new connections that the limits allow. If an address opens connections faster
+    /// than its quota, closes its new connections after a delay (KIP-612).
     pub(super) fn let_in(&mut self, quotas: &ClientQuotas) {
         while let Some(id) = self.connections.let_in() {
             self.connections.mark_dirty(id);

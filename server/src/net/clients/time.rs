@@ -17,8 +17,8 @@ pub(crate) const IDLE_SWEEP_MS: i64 = 10_000;
 pub(crate) const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
 
 impl Clients {
-    /// The first step at the end of a turn. All input that arrived before `received_until` was
-    /// received.
+    /// The first step at the end of a turn (a pass of the shard's loop). The shard has received all
+    /// input that arrived before `received_until`.
     pub(crate) fn begin_turn(&mut self, received_until: i64) {
         self.queue.begin_turn();
         self.connections.release_input();
@@ -60,16 +60,16 @@ impl Clients {
         }
     }
 
-    /// Whether a connection waits for no answer, or only for fetches of records that do not arrive.
-    /// Kafka closes an idle connection whatever it waits for; here a member that waits for its
-    /// group keeps its connection.
+    /// Whether a connection waits for no answer, or only for answers to fetches that wait for
+    /// records. Kafka closes idle connections even if a request waits for something else. This
+    /// server keeps the connection of a member that waits for its group.
     fn is_idle(&self, id: ConnectionId, parked: impl Fn(u64) -> usize) -> bool {
         let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
         in_flight == parked(id.0)
     }
 
-    /// Queues connections again that no longer have to wait, and closes connections that delay
-    /// others for too long.
+    /// Resumes connections whose wait is over, and closes connections that make others wait for too
+    /// long.
     pub(crate) fn resume(
         &mut self,
         log_is_closed: bool,
@@ -94,7 +94,7 @@ impl Clients {
         }
     }
 
-    /// Queues connections again that were stalled and whose answers have left.
+    /// Resumes connections whose input was paused, now that some of their answers have left.
     fn resume_stalled(&mut self, log_is_closed: bool, out: &mut Vec<impl From<ClientCommand>>) {
         let mut dirty = std::mem::take(&mut self.sendable);
         self.connections.take_dirty(&mut dirty);
@@ -130,8 +130,8 @@ impl Clients {
         }
     }
 
-    /// Resumes connections whose incomplete frames waited for the budget, and closes the connection
-    /// whose time is over.
+    /// Resumes connections whose incomplete frames waited for the budget of input. Closes a
+    /// connection that took too long to finish a frame.
     fn admit_input(&mut self, log_is_closed: bool, out: &mut Vec<impl From<ClientCommand>>) {
         if log_is_closed {
             self.connections.excuse_input(self.now);
@@ -162,8 +162,8 @@ impl Clients {
         self.sendable.clear();
     }
 
-    /// Starts slices of answers with parts of files, up to the limit. `open` opens the files of a
-    /// slice, at most `files_max`, which stay open for the answer.
+    /// Starts slices of answers that contain parts of files, up to the limit. `open` opens the
+    /// files of one slice (at most `files_max`). They stay open until the answer is sent.
     pub(crate) fn end_turn<C: From<ClientCommand>>(
         &mut self,
         files_max: usize,
