@@ -1,5 +1,6 @@
-//! Transaction requests before they reach a coordinator: which transactional ids a request names,
-//! how it is refused, and how its answer fails. Ids of other shards are refused here.
+//! Handles transaction requests before they reach a coordinator. Defines which transactional ids a
+//! request names, the response that refuses it, and the response if its records were not written.
+//! Ids of other shards are refused here.
 
 use super::answer::{CoordinatorAnswer, merge_responses, owned};
 use crate::placement::TransactionsPartition;
@@ -32,16 +33,15 @@ pub(crate) enum Destination<'r> {
     /// To the coordinator of a partition.
     Partition(TransactionsPartition, Request<'r>),
     /// To the coordinators of several partitions, which answer at once. The response refuses the
-    /// ids of other shards.
+    /// ids whose coordinators do not answer here, if there are any.
     Partitions(Vec<(TransactionsPartition, Request<'r>)>, Option<Response<'static>>),
-    /// To all coordinators of the shard. The response is the answer of a shard without
-    /// coordinators.
+    /// To all coordinators of the shard. If the shard has none, the response is the answer.
     Shard(Request<'r>, Response<'static>),
-    /// Answered at once: the whole request is refused.
+    /// Answered at once: the whole request is refused, or it names no id.
     Answered(Response<'static>),
 }
 
-/// All transaction APIs. Those whose requests may name several ids come first.
+/// All transaction APIs. APIs whose requests may name several ids come first.
 macro_rules! transaction_apis {
     (of several: $($several:ident),*; of one: $($one:ident),*) => {
         fn api<'m>(request: &'m TransactionRequest<'_>) -> &'m dyn TransactionApi {
@@ -58,7 +58,7 @@ macro_rules! transaction_apis {
             }
         }
 
-        /// The parts of a request by partition; None has the ids of other shards.
+        /// Splits a request by the partitions of its ids.
         fn by_partition<'r>(
             request: TransactionRequest<'r>,
             partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
@@ -143,8 +143,9 @@ pub(crate) fn route<'r>(
     }
 }
 
-/// For each described id, in the order in which the answers of the parts are joined, its index in
-/// the DescribeTransactions request. Empty for other requests.
+/// A DescribeTransactions request is split by partition, and the answers of the parts are joined.
+/// Returns for each id in the joined answer its index in the request. The result is empty for
+/// requests of other APIs.
 pub(crate) fn places(
     request: &TransactionRequest<'_>,
     partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
@@ -155,7 +156,8 @@ pub(crate) fn places(
     parts.flat_map(|(_, part)| part).map(|(place, _)| place).collect()
 }
 
-/// Sorts the descriptions in a joined answer by the order of the request, as in Kafka.
+/// Puts the descriptions in a joined answer into the order of the request, as in Kafka. `places` is
+/// the result of [`places`].
 pub(crate) fn put_in_order(response: &mut Response<'_>, places: &[usize]) {
     let Response::DescribeTransactions(body) = response else { return };
     if body.transaction_states.len() == places.len() {
@@ -339,7 +341,8 @@ impl CoordinatorAnswer for DescribeTransactionsResponse<'_> {
 }
 
 impl CoordinatorAnswer for ListTransactionsResponse<'_> {
-    /// Adds the answer of another part, whose filters are the same. One error fails the whole list.
+    /// Adds the answer of another part, to which the same filters were applied. If any part has an
+    /// error, the list becomes empty.
     fn merge(&mut self, other: Self) {
         if self.error_code == 0 {
             self.error_code = other.error_code;

@@ -1,9 +1,9 @@
 //! The server's log. A thread writes the lines, which it gets over a bounded queue. So a slow or
 //! missing reader of the log can neither block a shard nor end it.
 //!
-//! Lines that do not fit or cannot be written are counted, and a later line reports their number.
-//! Lines that clients can cause at will first pass a [`Throttle`]. The end of the process waits up
-//! to a second for the last lines.
+//! Lines that do not fit into the queue or cannot be written are counted, and a later line reports
+//! their number. If clients can cause as many lines as they like, these lines first pass a
+//! [`Throttle`]. When the process ends, it waits up to a second for the last lines.
 
 mod name;
 mod queue;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use tracing::error;
 use tracing_subscriber::EnvFilter;
 
-/// How long the end of the process waits for the last lines to be written.
+/// How long the process waits, when it ends, until the last lines are written.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The format of a line.
@@ -81,8 +81,8 @@ pub fn fail(reason: impl Display) -> ! {
     std::process::exit(1)
 }
 
-/// Writes the reason to standard error directly, as the log is blocked. Standard error may block,
-/// too, so this waits only [`FLUSH_PATIENCE`].
+/// Writes the reason to standard error without the log, which is blocked. Standard error may block,
+/// too. So another thread writes, and this one waits for it no longer than [`FLUSH_PATIENCE`].
 fn print_aside(reason: String) {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {

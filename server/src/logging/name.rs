@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// A name that a reader cannot mistake for another part of the line. Control characters and quotes
-/// are escaped; a name with spaces is quoted.
+/// Formats a name so that a reader cannot mistake it for another part of the line. A name with
+/// spaces, quotes, `=`, backslashes or control characters is quoted and escaped.
 pub(crate) struct Name<'n>(pub(crate) &'n str);
 
 impl Display for Name<'_> {

@@ -1,4 +1,4 @@
-//! The queue of lines for the writer. Only the end of the process waits for the writer.
+//! The queue of lines for the writer. Only a process that ends waits for the writer.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The most lines in the queue, and the most bytes. Further lines are dropped and counted.
+/// The maximum number of lines, and of bytes, in the queue. Further lines are dropped and counted.
 pub(super) const LINES_MAX: usize = 8_192;
 pub(super) const BYTES_MAX: usize = 4 << 20;
 
@@ -18,7 +18,7 @@ pub(super) enum Item {
     Flush(Sender<()>),
 }
 
-/// Whether a line is an error, which decides its preferred output.
+/// Whether a line is an error. This decides to which output it goes if possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Error,
@@ -104,7 +104,7 @@ impl Write for Lines<'_> {
 }
 
 impl Waiting {
-    /// The next line, or None when all senders are gone.
+    /// The next item, or None when all senders are gone.
     pub(super) fn next(&self) -> Option<Item> {
         let item = self.receiver.recv().ok()?;
         if let Item::Line(_, line) = &item {

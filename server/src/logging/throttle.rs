@@ -7,17 +7,17 @@ use std::hash::Hash;
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     window_ms: i64,
-    /// Lines within the window: for one key, and in total. Each counted key has caused at least one
-    /// line, so the total also bounds the number of keys.
+    /// The maximum number of lines within the window, for one key and for all keys. A key is stored
+    /// only after it has caused a line, so `all_lines` also limits the number of stored keys.
     lines: u32,
     all_lines: u32,
 }
 
 const LINES: Limits = Limits { window_ms: 10_000, lines: 10, all_lines: 200 };
 
-/// The limits for repeated lines. A key may take 256 bytes, so all keys take at most 3 MiB. The
-/// total exceeds the number of lines that [`LINES`] admits in the same time, so that clients with
-/// many causes do not silence others.
+/// The limits for lines that need not be repeated. A key may take 256 bytes, so all keys take at
+/// most 3 MiB. In the same time, [`LINES`] admits fewer lines than `all_lines`. So clients with
+/// many causes cannot use up this total and silence others.
 const REPEATED: Limits = Limits { window_ms: 600_000, lines: 1, all_lines: 12_288 };
 
 const _: () = assert!(
@@ -55,7 +55,7 @@ impl<K> Throttle<K> {
 }
 
 impl<K: Eq + Hash> Throttle<K> {
-    /// Whether a line may be logged now. If not, the line is counted as omitted.
+    /// Whether a line may be logged now. Counts it as logged if so, and as omitted if not.
     pub fn admits(&mut self, now: i64, key: K) -> bool {
         self.begin_window(now);
         let admitted = self.counts(key);
@@ -65,7 +65,8 @@ impl<K: Eq + Hash> Throttle<K> {
         admitted
     }
 
-    /// Whether a line with this key would be omitted now. If so, the line is counted as omitted.
+    /// Whether a line with this key would be omitted now. Counts it as omitted if so, but does not
+    /// count it as logged if not.
     pub fn refuses(&mut self, now: i64, key: &K) -> bool {
         self.begin_window(now);
         let is_full = self.all_lines >= self.limits.all_lines
@@ -99,7 +100,7 @@ impl<K: Eq + Hash> Throttle<K> {
         is_admitted
     }
 
-    /// The number of omitted lines, once it is time to report it.
+    /// Returns the number of omitted lines if it is time to report it, and begins to count again.
     pub fn left_out(&mut self, now: i64) -> Option<u64> {
         self.report_at.take_if(|at| *at <= now)?;
         Some(std::mem::take(&mut self.left_out))

@@ -11,7 +11,8 @@ use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 pub(super) fn start(waiting: Waiting, format: Format) -> io::Result<()> {
-    // Own descriptors, so that no other thread waits for a lock that is held during a write.
+    // The writer has descriptors of its own. It needs no lock of standard output, for which other
+    // threads would wait during a slow write.
     let outputs = [io::stdout().as_fd(), io::stderr().as_fd()].map(|fd| fd.try_clone_to_owned());
     let outputs = outputs.into_iter().map(|fd| fd.map(File::from)).collect::<io::Result<_>>()?;
     let writer = Writer { outputs, format, lost: 0, why: None };
@@ -20,12 +21,14 @@ pub(super) fn start(waiting: Waiting, format: Format) -> io::Result<()> {
 }
 
 struct Writer<W> {
-    /// An error goes to the last output that accepts it, any other line to the first.
+    /// The outputs, in order of preference. Errors have the reverse order. A line goes to the first
+    /// output that accepts it.
     outputs: Vec<W>,
     format: Format,
     /// How many lines were lost since the last line that was written.
     lost: u64,
-    /// Why the last of these lines could not be written; None if none was tried.
+    /// The last error of an output. None if no output has failed since the last report of lost
+    /// lines.
     why: Option<io::Error>,
 }
 
@@ -50,8 +53,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// The line that reports lost lines. It begins with a line break, as a failed write may have
-    /// left an incomplete line.
+    /// Makes the line that reports lost lines. It begins with a line break, because a write that
+    /// failed may have left an incomplete line.
     fn report(&self) -> String {
         let mut time = String::new();
         // The time is left out if it cannot be formatted.

@@ -1,5 +1,5 @@
-//! The admin listener. One thread accepts connections; each of a few connections has its own
-//! thread. `places.rs` limits their number.
+//! The admin listener. One thread accepts connections, and each connection has a thread of its own.
+//! `places.rs` limits the number of connections.
 
 use super::family::Form;
 use super::gather::Gather;
@@ -32,7 +32,8 @@ const API: &str = "/api/v1";
 /// The path with which `muster backup` begins.
 const BACKUP: &str = "/api/v1/backup";
 
-/// The path that removes everything that clients have created, if the config allows it.
+/// The path of a reset, which removes everything that clients have created, except users. The
+/// config must allow it.
 const RESET: &str = "/reset";
 
 /// The paths of health checks.
@@ -140,8 +141,9 @@ impl Admin {
         let stream = Arc::new(stream);
         let Some(place) = self.0.places.enter(&stream) else { return };
         let admin = self.clone();
-        // The client gets no answer if it has left, if it does not read, or if no thread can be
-        // started. The place is freed before the client sees the end of its connection.
+        // Errors are ignored. A client that has left or does not read gets no answer, and none does
+        // if no thread can be started. The place is freed before the client sees that its
+        // connection ends.
         let serve = move || {
             let _ = admin.serve(&stream, &place);
             drop(place);
@@ -224,7 +226,7 @@ impl Admin {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Gather) -> R) -> R {
-        // The lock is held for a single request, and a panic leaves no half-done change.
+        // A panic leaves no half-done change, so the lock can be used even after one.
         act(&mut self.0.gather.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -240,7 +242,7 @@ const PATHS: [&str; 7] = [
     "/api/v1/configs?broker=0, ?topic=NAME or ?group=ID",
 ];
 
-/// Whether a path ends here, or continues with a slash.
+/// Whether `rest`, which follows the prefix of a path, is empty or begins with a slash.
 fn is_below(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('/')
 }
@@ -269,8 +271,8 @@ fn denied(denied: Denied) -> Response {
     Response { headers: headers.to_owned(), ..Response::new(code, "application/json", body) }
 }
 
-/// The format that a client prefers: OpenMetrics if the client gives it no less weight than plain
-/// text.
+/// The format that a client prefers. It is OpenMetrics if the client accepts it, and does not give
+/// plain text a higher weight.
 fn wanted(accept: &str) -> Form {
     let (mut open_metrics, mut plain) = (0.0_f32, 0.0_f32);
     for range in accept.split(',') {

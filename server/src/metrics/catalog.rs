@@ -13,7 +13,7 @@ use crate::telemetry::{TelemetryCounters, TelemetryGauges};
 use muster_coordinator::{Events, Gauges};
 use muster_counters::Metric;
 
-/// The metrics of each part, in the order in which a shard's numbers are walked.
+/// All metrics. The parts are in the same order as in a shard's report.
 pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
     let parts = [
         ShardCounters::METRICS,

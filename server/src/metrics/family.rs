@@ -27,7 +27,7 @@ pub(super) enum Type {
     Gauge,
     Histogram,
     Summary,
-    /// A Kafka metric whose name does not fit its type.
+    /// The type of some of Kafka's metrics: their names end like those of another type.
     Unknown,
 }
 
@@ -84,7 +84,8 @@ impl Families {
         family
     }
 
-    /// The text of all families. `others` is the text of further families in the same format.
+    /// The text of all families. `others` has the text of further families, which is added at the
+    /// end.
     pub(super) fn write(&self, form: Form, others: &str) -> String {
         let mut text = String::new();
         for (name, family) in &self.0 {

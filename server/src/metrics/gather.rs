@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long to wait for the shards. The metrics of slower shards are left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Requests within this time are answered with the same reports, so that many requests cost the
-/// shards little.
+/// If several requests come within this time, they are answered with the same reports. So they cost
+/// the shards no more than one request.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// The metrics about the server as a whole: name and help.
@@ -47,7 +47,8 @@ pub(super) struct Gather {
     disk: Option<(Arc<str>, DiskSpace)>,
     states: ShardStates,
     peers: Vec<Peer>,
-    /// Questions that shards have not answered, with the time of the question.
+    /// For each shard, the question that it has not answered yet, and the time at which it was
+    /// asked.
     pending: Vec<Option<(Instant, Receiver<Report>)>>,
     reports: Vec<Report>,
     at: Option<Instant>,
@@ -85,8 +86,8 @@ impl Gather {
         self.disk = Some(disk);
     }
 
-    /// The text of all metrics, including the lag of groups if `survey` has it, and what clients
-    /// have pushed.
+    /// The text of all metrics. `survey` has the lag of groups, and `clients` the metrics that
+    /// clients have pushed.
     pub(super) fn metrics(
         &mut self,
         form: Form,
@@ -178,7 +179,7 @@ impl Gather {
     }
 }
 
-/// Adds the metrics that clients push, and the server's own metrics about pushed metrics.
+/// Adds the server's own metrics about the metrics that clients push.
 fn add_clients(families: &mut Families, clients: &ClientsText) {
     for ((name, help, is_counter), number) in ROWS.iter().zip(&clients.numbers) {
         let of_type = if *is_counter { Type::Counter } else { Type::Gauge };
@@ -186,7 +187,8 @@ fn add_clients(families: &mut Families, clients: &ClientsText) {
     }
 }
 
-/// Waits for a shard's answer, unless the shard is late with an earlier answer.
+/// Waits for a shard's answer. If the question is older than [`PATIENCE`], only looks whether the
+/// answer has come.
 fn answer(pending: &mut Option<(Instant, Receiver<Report>)>, until: Instant) -> Option<Report> {
     let (asked, receiver) = pending.as_ref()?;
     let is_late = asked.elapsed() > PATIENCE;
@@ -198,7 +200,7 @@ fn answer(pending: &mut Option<(Instant, Receiver<Report>)>, until: Instant) -> 
     match answer {
         Ok(report) => {
             *pending = None;
-            // A late report has old values, so it is dropped. The next question gets a new report.
+            // A late report has old values, so it is dropped. The shard is asked again next time.
             (!is_late).then_some(report)
         }
         Err(is_lost) => {

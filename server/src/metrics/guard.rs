@@ -1,11 +1,12 @@
-//! Which requests the admin listener answers, and for which clients.
+//! Decides which requests the admin listener answers.
 //!
-//! - With a token (`admin.token`), all requests require it, except health checks and the page
-//!   itself, which contains no data.
-//! - Without a token, health checks are open. The API is served only on a loopback address. On
-//!   loopback the API and metrics also require that the host is an IP address or `localhost`.
-//!   Otherwise a foreign web page could reach them under its own name, by making the name resolve
-//!   to this address. On other addresses metrics are open to all.
+//! - If there is a token (`admin.token`), all requests require it, except health checks and the
+//!   page itself, which contains no data.
+//! - Without a token, health checks are open to all. The API is served only if the listener has a
+//!   loopback address. On such a listener, the API and the metrics also require that the request's
+//!   `Host` is an IP address or `localhost`. Otherwise a foreign web page could read them: its
+//!   owner could make the name of the page's host resolve to the loopback address. If the listener
+//!   has another address, the metrics are open to all.
 
 use super::http::Request;
 use crate::config::Config;
@@ -24,11 +25,11 @@ pub(super) struct Guard {
 pub(super) enum Denied {
     /// The request needs the token.
     NoToken,
-    /// Without a token there is no API except on loopback.
+    /// There is no token, and the listener's address is not a loopback address, so there is no API.
     NotLocal,
     /// The host of the request is neither an IP address nor `localhost`.
     ForeignHost,
-    /// A browser sent the request on behalf of a page, which may be from any site.
+    /// A browser sent the request for a web page, which may be from any site.
     ForeignPage,
 }
 
@@ -77,8 +78,9 @@ impl Guard {
 }
 
 impl Guard {
-    /// Checks a reset. A server for tests may run in a container, where requests are not from
-    /// loopback. A foreign page can send this request, but a browser then adds the header `Origin`.
+    /// Checks a reset. It is not limited to loopback: a server for tests may run in a container,
+    /// whose requests come from outside. A foreign web page can send the request, too, but then the
+    /// browser adds the header `Origin`.
     ///
     /// # Errors
     /// The request is denied.
@@ -98,8 +100,8 @@ fn check(token: &Secret, request: &Request) -> Result<(), Denied> {
     if is_given { Ok(()) } else { Err(Denied::NoToken) }
 }
 
-/// Whether a host is an IP address or `localhost`, with or without a port. HTTP/1.0 requests have
-/// no host.
+/// Whether a host is an IP address or `localhost`, with or without a port. An empty host also
+/// counts: HTTP/1.0 requests have none.
 fn is_local(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !name.is_empty() && !host.ends_with(']') => (name, port),

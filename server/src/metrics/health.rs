@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A shard that has not answered for this long is stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
 
-/// Below this percentage of free space, the volume is listed.
+/// If less than this percentage of the volume is free, the readiness check mentions it.
 const FREE_PERCENT_MIN: u64 = 10;
 
 /// The state of a shard's thread.
@@ -78,9 +78,9 @@ impl Verdict {
     }
 }
 
-/// Whether the process is alive; a loading shard counts as alive. `waited` is how long each shard
-/// has not answered. Stalled work is listed; stuck work fails the check unless the disk of a shard
-/// is slow (see `stall.rs`).
+/// Checks whether the process is alive. `waited` says for how long each shard has owed an answer.
+/// The check fails if a shard that serves has not answered for [`STUCK`], or if work is stuck and
+/// no shard's disk is slow (see `stall.rs`). Stalled work is mentioned.
 pub(super) fn alive(states: &ShardStates, waited: &[Duration], reports: &[Report]) -> Verdict {
     let is_stuck = |(shard, waited): &(u32, &Duration)| {
         states.of(*shard) == ShardState::Serving && **waited >= STUCK
@@ -98,7 +98,8 @@ pub(super) fn alive(states: &ShardStates, waited: &[Duration], reports: &[Report
     Verdict::new("alive", obstacles, others)
 }
 
-/// Whether clients are served. Low free space of the data directory's volume is listed.
+/// Checks whether clients are served. If little space is free on the data directory's volume, this
+/// is mentioned.
 pub(super) fn ready(states: &ShardStates, reports: &[Report], volume: Option<Volume>) -> Verdict {
     let mut obstacles = Vec::new();
     for shard in 0..states.len() {

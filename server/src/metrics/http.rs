@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The most bytes and headers in the head of a request.
+/// The maximum number of bytes, and of headers, in the head of a request.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 
@@ -13,7 +13,7 @@ const HEADERS_MAX: usize = 64;
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long, and how many bytes, a client may still send after its answer.
+/// After its answer, a client may still send for this long, and this many bytes.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES_MAX: usize = 64 << 10;
 
@@ -21,16 +21,16 @@ const LINGER_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Request {
     /// The path without the query.
     pub(super) path: String,
-    /// The query after the question mark; empty without one.
+    /// The query after the question mark; empty if there is no question mark.
     pub(super) query: String,
-    /// The header `Host`; empty without one.
+    /// The header `Host`; empty if it is missing.
     pub(super) host: String,
-    /// The header `Authorization`; empty without one.
+    /// The header `Authorization`; empty if it is missing.
     pub(super) authorization: String,
-    /// Whether there is a header `Origin`: a browser sent the request for a page.
+    /// Whether there is a header `Origin`. Then a browser sent the request for a web page.
     pub(super) has_origin: bool,
     pub(super) method: Method,
-    /// The header `Accept`; empty without one.
+    /// The header `Accept`; empty if it is missing.
     pub(super) accept: String,
 }
 
@@ -108,7 +108,8 @@ impl Response {
     }
 }
 
-/// Reads the request of a connection. None if the client sent nothing, or if the connection failed.
+/// Reads the request of a connection. Returns None if the client sent nothing, or if the connection
+/// failed.
 ///
 /// # Errors
 /// The request is refused.
@@ -209,8 +210,8 @@ pub(super) fn write(stream: &TcpStream, response: &Response, is_head: bool) -> i
     stream.shutdown(Shutdown::Write)
 }
 
-/// Reads what a client still sends: closing with unread input would reset the connection, and the
-/// client could lose the answer.
+/// Reads what a client still sends. If a connection is closed with unread input, the kernel resets
+/// it, and the client could lose the answer.
 ///
 /// # Errors
 /// The connection fails.

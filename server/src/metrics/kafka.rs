@@ -1,8 +1,9 @@
-//! Kafka's metrics, with the names that Prometheus' JMX exporter gives them in its usual
-//! configuration: lower case, MBean and attribute joined. They are summed over all shards, as if
-//! the process were one broker.
+//! Kafka's metrics, under the names that Prometheus' JMX exporter usually gives them: the names of
+//! the MBean and of the attribute, joined, in lower case. The values are sums over all shards, as
+//! if the process were one broker.
 
-/// The prefix of gauges about classic groups and of further attributes of the group coordinator.
+/// Adds the beginning to the name of a gauge about classic groups. The macro `coordinator` does so
+/// for other attributes of the group coordinator.
 macro_rules! classic {
     ($end:literal) => {
         concat!("kafka_coordinator_group_groupmetadatamanager_", $end)
@@ -14,7 +15,7 @@ macro_rules! coordinator {
     };
 }
 
-// The module must follow the macros that it uses.
+// This is here because the macros must be defined before the module that uses them.
 mod rows;
 
 use super::family::{Families, Labels, Type};
@@ -27,7 +28,7 @@ pub(super) struct Meter {
     /// The name of the metric without `_count` and `_rate`.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
-    /// The name of the shards' counter whose sum is the total; None for a meter that is always 0.
+    /// The counter of the shards whose sum is the total. None if the meter is always 0.
     pub(super) number: Option<&'static str>,
 }
 
@@ -69,14 +70,14 @@ pub(super) const METERS: &[Meter] = &[
     ),
 ];
 
-/// The distribution of a time in ms: quantiles of the last 30 to 60 s.
+/// Quantiles of a time, in ms, over the last 30 to 60 s.
 pub(super) struct Time {
     /// The name of the metric without the quantile.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     /// The shards' histogram, in microseconds.
     pub(super) histogram: &'static str,
-    /// Whether it covers only requests to group coordinators ([`OF_GROUPS`]).
+    /// Whether only requests to group coordinators ([`OF_GROUPS`]) are measured.
     pub(super) is_of_groups: bool,
 }
 
@@ -117,10 +118,10 @@ pub(super) const TIMES: &[Time] = &[
 pub(super) const QUANTILES: &[(&str, f64)] =
     &[("max", 1.0), ("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
-/// The requests that the times of group coordinators cover: those of classic and consumer groups
-/// for heartbeats, leaving and offsets. JoinGroup and SyncGroup would distort the times, because
-/// their answers wait for other members. Requests of share and streams groups are not covered, and
-/// neither are those that describe, list or delete groups.
+/// The requests that are measured for the times of group coordinators: heartbeats, departures and
+/// offsets of classic and consumer groups. JoinGroup and SyncGroup are left out, because their
+/// answers wait for other members and would distort the times. Requests of share and streams groups
+/// are also left out, and so are those that describe, list or delete groups.
 const OF_GROUPS: &[ApiKey] = &[
     ApiKey::Heartbeat,
     ApiKey::LeaveGroup,
@@ -249,7 +250,7 @@ fn add_requests(families: &mut Families, recent: &Recent<'_>) {
     }
 }
 
-/// The number of requests of an API, or the number of measured ones if that is larger.
+/// The number of requests of an API, but at least the number of those that were measured.
 fn requests(recent: &Recent<'_>, api: &str, measured: &muster_counters::Histogram) -> f64 {
     let of_api = recent
         .now

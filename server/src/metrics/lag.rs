@@ -3,11 +3,11 @@
 use super::family::{Families, Labels, Type};
 use crate::operator::{GroupLag, Survey};
 
-/// The most groups that `admin.lag.groups` adds.
+/// The maximum number of groups that `admin.lag.groups` adds.
 const CHOSEN_MAX: usize = 10_000;
 
-/// The longest group id, in bytes, and the most bytes of names in all samples of a metric. Clients
-/// choose ids, which may have 32 KiB.
+/// The maximum length of a group id, and the maximum length of all names in the samples of a
+/// metric, in bytes. These are needed because clients choose the ids, which may have 32 KiB.
 const ID_BYTES_MAX: usize = 1 << 10;
 const NAMES_BYTES_MAX: usize = 4 << 20;
 
@@ -39,7 +39,8 @@ pub(super) const ROWS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The budget for names in a metric, and the number of samples that exceeded it.
+/// How many bytes of names still fit in a metric, and how many samples were left out because they
+/// did not fit.
 struct Room {
     bytes: usize,
     left_out: usize,

@@ -1,4 +1,5 @@
-//! The metrics of each shard under muster's own names: `muster_`, the part and the field.
+//! The metrics of each shard under muster's own names, which consist of `muster_`, the name of the
+//! part, and that of the field.
 
 use super::family::{Families, Labels, Type};
 use crate::report::Report;
@@ -27,8 +28,8 @@ pub(super) fn of_shard(shard: u32) -> Labels {
     vec![("shard", shard.to_string())]
 }
 
-/// Whether a metric is shown here. Histograms by API are shown only under Kafka's names, as they
-/// would add thousands of lines.
+/// Whether a metric is shown here. A histogram with a label for the API is not: it would add
+/// thousands of lines, and Kafka's metrics show it.
 pub(super) fn is_shown(metric: &Metric) -> bool {
     !metric.is_histogram || metric.labels.is_empty()
 }

@@ -1,5 +1,6 @@
-//! The page: one file, which fetches its data from the API. Its content security policy has the
-//! hashes of its script and style, so that a browser runs and loads nothing else.
+//! The page of the admin listener: a single file, which fetches its data from the API. Its content
+//! security policy has the hashes of its script and its style. So a browser runs no other script
+//! and loads nothing else.
 
 use super::http::{Code, Response};
 use base64::Engine;

@@ -1,19 +1,21 @@
-//! Limits the connections to the admin listener, because each connection has a thread. Requests
-//! other than health checks may use only a part of the places, so that a health check always finds
-//! a place. A connection is closed to make way for a new connection if it has no request, or only
-//! has to read its answer.
+//! Limits the connections to the admin listener, because each connection has a thread. Only some of
+//! the places may be used by requests other than health checks, so that there is always a place for
+//! a health check. A connection may be closed to make way for a new one while it has no request, or
+//! when its client only has to read the answer.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The most connections. One more closes the oldest connection that is not being answered.
+/// The maximum number of connections. If there is one more, the oldest of those that are not being
+/// answered is closed.
 const CONNECTIONS_MAX: usize = 32;
 
-/// The most requests answered at once, without health checks.
+/// The maximum number of requests that are answered at once, apart from health checks.
 pub(super) const REQUESTS_MAX: usize = 8;
 
-/// The most threads. The threads of connections that gave way end a moment later.
+/// The maximum number of threads. It is higher than that of connections, because the thread of a
+/// closed connection ends a moment later.
 const THREADS_MAX: usize = 2 * CONNECTIONS_MAX;
 
 /// How long a new connection waits for a thread to end.
@@ -68,9 +70,9 @@ pub(super) struct Place {
 pub(super) struct Working<'p>(&'p Place);
 
 impl Places {
-    /// A place for a new connection; None if it must be closed. Waits up to [`PATIENCE`] while
-    /// there are too many threads. Otherwise a burst of connections, which give way to each other,
-    /// could keep a probe out.
+    /// Returns a place for a new connection, or None if the connection must be closed. If there are
+    /// too many threads, waits up to [`PATIENCE`] for one to end. Without this wait, a burst of
+    /// connections that close each other could keep a health check out.
     pub(super) fn enter(&self, stream: &Arc<TcpStream>) -> Option<Place> {
         let are_too_many = |taken: &mut Taken| taken.threads >= THREADS_MAX;
         let waited = self.0.ended.wait_timeout_while(self.lock(), PATIENCE, are_too_many);
@@ -89,7 +91,7 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        // A panic cannot leave a half-done change, as each change is a single step.
+        // Each change is a single step, so a panic cannot leave one half done.
         self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

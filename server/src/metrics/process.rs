@@ -83,7 +83,8 @@ impl OwnFiles {
         lines.find(|(key, _)| *key == name)?.1.parse().ok()
     }
 
-    /// A field of `stat`, counted from 0. The process name, in parentheses, may contain spaces.
+    /// A field of `stat`, counted from 0. Only the text after the process name is split into
+    /// fields, because the name (in parentheses) may contain spaces.
     fn stat(&self, place: usize) -> Option<f64> {
         let (_, behind) = self.stat.rsplit_once(") ")?;
         behind.split(' ').nth(place - 2)?.parse().ok()

@@ -5,8 +5,8 @@ use muster_counters::{Histogram, Metric, Number, Value, Walk};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Rates and quantiles cover the last one to two of these windows, if the metrics are read at least
-/// as often. Kafka's metrics work alike, with two samples of `metrics.sample.window.ms`.
+/// If the metrics are read at least once in each window, rates and quantiles cover the last one or
+/// two windows. Kafka's metrics are similar: they have two samples of `metrics.sample.window.ms`.
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
 
 /// A sum over shards, or a histogram of all values.
@@ -64,7 +64,8 @@ impl Sums {
         numbers.sum()
     }
 
-    /// The histogram of a metric, over all labels whose first value is `wanted`.
+    /// The histogram of a metric. If the metric has labels, `wanted` decides by the value of the
+    /// first one which of its histograms are added up.
     pub(super) fn histogram(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Histogram {
         let mut all = Histogram::default();
         for (labels, amount) in self.by_labels(name) {
@@ -90,7 +91,7 @@ impl Recent<'_> {
     /// The rate of a number in 1/s.
     pub(super) fn rate(&self, name: &str) -> f64 {
         let (now, before) = (self.now.number(name), self.before.number(name));
-        // A shard that was loaded again counts from zero.
+        // The sum becomes lower if a shard was loaded again, because its counters then begin at 0.
         if now < before { 0.0 } else { (now - before) / self.seconds }
     }
 
@@ -100,11 +101,11 @@ impl Recent<'_> {
     }
 }
 
-/// Earlier sums, against which the current ones are compared.
+/// Earlier sums, with which the current sums are compared.
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// Sums of at least one window ago, and newer sums, which replace them. If the metrics are read
-    /// often, the older sums are at most two windows old.
+    /// `older` has sums of at least one window ago. When `newer` is that old, too, it takes the
+    /// place of `older`. So if the metrics are read often, `older` is at most two windows old.
     older: (Instant, Sums),
     newer: (Instant, Sums),
 }
@@ -115,8 +116,8 @@ impl Windows {
         Self { older: (started, Sums::default()), newer: (started, Sums::default()) }
     }
 
-    /// The sums now, with older sums to compare with: of one to two windows ago, or of the previous
-    /// call if the calls are further apart.
+    /// The sums now, with older sums to compare with. These are one to two windows old. If the
+    /// calls are further apart than a window, they are those of the previous call.
     pub(super) fn recent<'s>(&'s mut self, now: Instant, sums: &'s Sums) -> Recent<'s> {
         if now.duration_since(self.newer.0) >= WINDOW {
             let newest = (now, sums.clone());

@@ -14,7 +14,8 @@ use std::time::Instant;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
 
-/// Prefixes of Kafka's attributes about parts that muster does not have.
+/// Kafka has attributes about parts that muster does not have. These are the prefixes of their
+/// names.
 const ABSENT: [&str; 4] = [
     // Background threads.
     "background_",
@@ -147,7 +148,7 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
-/// The expected tables of the page, by title.
+/// The tables that the page must have, by their titles.
 fn tables() -> [(&'static str, Vec<String>); 6] {
     let own = catalog::all().filter(|metric| own::is_shown(metric)).map(|metric| {
         let labels: Vec<&str> = ["shard"].iter().chain(metric.labels).copied().collect();

@@ -1,5 +1,5 @@
-//! The service manager's watchdog. It is notified while all shards answer and no work is stuck. The
-//! manager also gets problems as text, for the status of the service.
+//! The watchdog of the service manager. A thread notifies it as long as all shards answer and no
+//! work is stuck. If there are problems, the status of the service describes them.
 
 use super::gather::Gather;
 use super::health::ShardStates;
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 use tracing::error;
 
-/// Starts the watchdog thread, if the service manager requests one. It ends with the process.
+/// Starts the thread, if the service manager has a watchdog. The thread ends with the process.
 pub(crate) fn watch(states: ShardStates, peers: Vec<Peer>) -> Result<(), Failure> {
     let Some(interval) = watchdog() else { return Ok(()) };
     let mut gather = Gather::new("", Vec::new(), states, Instant::now());

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 use tracing::info;
 
-/// How long all shards may take to meet. They do nothing else meanwhile.
+/// How long it may take until all shards meet at a barrier. While a shard waits there, it does
+/// nothing.
 const MEETING: Duration = Duration::from_secs(1);
 
 /// How long the hard links to all files may take.
@@ -32,7 +33,8 @@ impl Backups {
         let _ = self.shards.set((peers, data));
     }
 
-    /// Makes hard links to the files of all shards. The answer has the files' extents.
+    /// Makes hard links to the files of all shards. The answer lists the extents: how much of which
+    /// files a backup has to copy.
     pub(crate) fn begin(&self, query: &Query) -> Answer {
         let Some((peers, data)) = self.shards.get() else {
             return Answer::unavailable("the shards start");
@@ -40,12 +42,14 @@ impl Backups {
         let _turn = match self.is_beginning.try_lock() {
             Err(TryLockError::WouldBlock) => return Answer::error(409, "another backup begins"),
             Ok(turn) => turn,
-            // Each backup has its own directory, so the panic of another one has left nothing here.
+            // Another backup has panicked. It has left nothing here, because each backup has its
+            // own directory.
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
         };
         let ticket = match ticket_of(data) {
             Ok(ticket) if query.text("ticket") == Some(&ticket) => ticket,
-            // The ticket may be meant for the server of another directory.
+            // The request may be meant for a server with another data directory, where the ticket
+            // is.
             _ => {
                 let text = format!("its data directory is {}, without this ticket", data.display());
                 return Answer::error(403, text);

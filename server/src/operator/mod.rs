@@ -1,20 +1,21 @@
 //! Groups, topics and configs for the admin side: for lag metrics, and for the read API and its
 //! page.
 //!
-//! All data comes from questions to the shards ([`crate::inquiry`]), each of which is one slice of
-//! work there. The list of all groups with their lag is a [`Survey`](survey). Requests share the
-//! last survey; a new one is made if it is older than `admin.lag.interval.ms`. A single group is
-//! read on each request.
+//! All data comes from questions to the shards ([`crate::inquiry`]). A shard answers a question in
+//! one slice of its work. The list of all groups with their lag is a [`Survey`](survey). All
+//! requests use the last survey, unless it is older than `admin.lag.interval.ms`: then a new one is
+//! made. A single group is read for each request.
 //!
 //! A survey asks each shard page by page: first for the ends of partitions, then for groups with
-//! their commits (`Coordinator::survey`). It reduces these to a row for each group and to the
+//! their commits (`Coordinator::survey`). Of these it keeps a row for each group, and the
 //! partitions with the most lag. A group and the leader of its partition may be on different
-//! shards, but no shard asks another. Unloaded groups are read in place. An answer leaves a shard
-//! once the state of groups in it is durable. The page is `metrics/page/page.html`;
+//! shards, but no shard asks another. Unloaded groups are read without loading them. A shard sends
+//! an answer when the state of the groups in it is durable. The page is `metrics/page/page.html`;
 //! `metrics/guard.rs` says which clients may ask.
 //!
-//! The slices of a reset (`shard/reset.rs`) write the tombstones of transactional ids, of groups,
-//! and of what shards share, in this order. A slice is answered once its tombstones are durable.
+//! The slices of a reset (`shard/reset.rs`) write the tombstones of transactional ids, then those
+//! of groups, then those of the state that shards share. A slice is answered once its tombstones
+//! are durable.
 
 mod api;
 mod backups;
@@ -37,7 +38,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use survey::{Kept, Limits, SHARE};
 
-/// The time limit of a survey. After it the previous survey is used.
+/// The time limit of a survey. If it takes longer, the previous survey is used.
 const SURVEY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The groups, topics and configs of a server, for the admin side.
@@ -74,10 +75,10 @@ impl Operator {
         let _ = self.shards.set(Shards::new(peers, common));
     }
 
-    /// All groups with their lag; None until the shards run.
+    /// All groups with their lag; None until a survey has succeeded.
     pub(crate) fn survey(&self) -> Option<Arc<Survey>> {
         let shards = self.shards.get()?;
-        // A panic of another request has left the last survey unchanged.
+        // A request that panicked with this lock has left the last survey unchanged.
         let mut surveyed = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
         if surveyed.tried.is_none_or(|tried| tried.elapsed() >= self.interval) {
             let began = Instant::now();
@@ -89,7 +90,7 @@ impl Operator {
         surveyed.last.clone()
     }
 
-    /// Removes everything that clients have created.
+    /// Removes everything that clients have created, except users.
     pub(crate) fn reset(&self) -> Answer {
         match self.shards.get() {
             Some(shards) => match reset::reset(shards) {

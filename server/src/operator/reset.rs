@@ -14,9 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause before a shard is asked to continue.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Removes transactional ids first, as open transactions can abort only while their partitions
-/// exist. Groups come before topics, as they have offsets of topics. Returns the duration in
-/// milliseconds.
+/// Removes transactional ids first, because an open transaction can be aborted only while its
+/// partitions exist. Then it removes groups, which have offsets of topics, and then topics. Returns
+/// the duration in milliseconds.
 ///
 /// # Errors
 /// The time limit was exceeded, and something is left.
@@ -34,9 +34,9 @@ pub(super) fn reset(shards: &Shards) -> Result<u64, &'static str> {
     Ok(took_ms)
 }
 
-/// Makes the controller remove what all shards share, and waits until each shard has the new image.
-/// The controller's own shard is asked first: once it has the image, it has sent the image to the
-/// others.
+/// Makes the controller remove the state that all shards share, and waits until each shard has the
+/// new image. The controller's own shard is asked first. When that shard has the image, the image
+/// is on its way to all others.
 fn reset_cluster(shards: &Shards, until: Instant) -> bool {
     let Some(Some(Reset::Taken { topics, access })) =
         ask(shards, until, CONTROLLER, Reset::Cluster)
@@ -51,7 +51,8 @@ fn on_all(shards: &Shards, until: Instant, first: impl Fn() -> Reset) -> bool {
     on_each(shards, until, (0..shards.count()).map(|shard| (shard, first())).collect())
 }
 
-/// Asks shards, each again until it has finished. Returns false if the time limit is exceeded.
+/// Asks each of the shards again and again until it has finished. Returns false if the time limit
+/// is exceeded.
 fn on_each(shards: &Shards, until: Instant, mut open: Vec<(u32, Reset)>) -> bool {
     while !open.is_empty() {
         let mut left = Vec::new();
@@ -69,8 +70,8 @@ fn on_each(shards: &Shards, until: Instant, mut open: Vec<(u32, Reset)>) -> bool
     true
 }
 
-/// Asks a shard for a slice of the reset. Returns the remaining work, or None if the answer is
-/// late.
+/// Asks a shard for a slice of the reset. Returns the work that remains. The outer None means that
+/// the answer is late.
 fn ask(shards: &Shards, until: Instant, shard: u32, reset: Reset) -> Option<Option<Reset>> {
     let found = shards.send(shard, About::Reset(reset))?.recv_deadline(until).ok()?;
     let Finding::Reset(next) = found else { return None };

@@ -20,8 +20,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// The handle through which the admin side asks the shards.
 #[derive(Debug)]
 pub(super) struct Shards {
-    /// Held during a question. A pause as long as the answer took follows each question, so that
-    /// the admin side uses at most half of a shard's time.
+    /// Locked during a question and the pause that follows it. The pause lasts as long as the
+    /// answer took, at most [`PAUSE_MAX`]. So short questions of the admin side use at most half of
+    /// a shard's time.
     asking: Mutex<()>,
     peers: Vec<Peer>,
     common: Common,
@@ -78,8 +79,8 @@ impl Shards {
         }
     }
 
-    /// Asks all shards in parallel, and each again while `take` returns a further question. Returns
-    /// whether all answers came in time.
+    /// Asks all shards in parallel. Whenever `take` returns a further question, asks the shard that
+    /// question. Returns whether all answers came in time.
     pub(super) fn ask_all(
         &self,
         first: impl Fn() -> About,

@@ -1,8 +1,8 @@
 //! The lag of all groups. The ends of partitions are read before the commits, so the lag is never
-//! overstated; it is at least 0. The leaders of partitions have the state of share groups, and
-//! report their lag. A survey has a row for each group. It has rows for single partitions only if
-//! they have the most lag, or if the config names their group. The commits are kept for the next
-//! survey ([`Kept`]), which then asks only for groups that have changed.
+//! overstated. It is at least 0. For share groups the leaders of partitions report the lag, because
+//! they have the state. A survey has a row for each group. It has a row for a partition only if the
+//! partition is among those with the most lag, or if the config names the group. The commits are
+//! kept for the next survey ([`Kept`]), which then asks only for groups that have changed.
 
 mod kept;
 mod top;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use top::Top;
 
-/// The most rows for single partitions of groups that the config names.
+/// The maximum number of rows for single partitions of groups that the config names.
 const CHOSEN_ROWS_MAX: usize = 10_000;
 
 /// The kind of share groups.
@@ -29,9 +29,11 @@ pub(super) const SHARE: &str = "share";
 /// Which rows for single partitions a survey keeps.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
-    /// The number of partitions with the most lag to keep, and of groups with the most lag to show.
+    /// How many partitions get a row, and how many groups the metrics show: those with the most
+    /// lag.
     top: usize,
-    /// Group ids of which all rows are kept; `*` at the end matches any rest.
+    /// The ids of groups that get a row for each of their partitions. `*` at the end matches any
+    /// rest.
     chosen: Vec<String>,
 }
 
@@ -45,12 +47,12 @@ pub(crate) struct Survey {
     pub(crate) groups: Vec<GroupLag>,
     /// Indexes of the groups in the list, ordered by lag, the most first.
     pub(crate) by_lag: Vec<u32>,
-    /// The partitions with the most lag of groups that the config does not name, ordered by lag;
-    /// then partitions of the groups that it names.
+    /// First the partitions with the most lag, ordered by lag, of groups that the config does not
+    /// name. Then the partitions of groups that the config names.
     pub(crate) partitions: Vec<PartitionLag>,
     /// The number of groups by kind and state.
     pub(crate) counts: BTreeMap<(&'static str, &'static str), usize>,
-    /// The number of groups whose offsets are too many to be read, or damaged.
+    /// The number of groups whose offsets were not read, because they are too many, or damaged.
     pub(crate) left_out: usize,
     /// How many groups with the most lag the metrics show.
     pub(crate) top: usize,
@@ -65,12 +67,12 @@ pub(crate) struct GroupLag {
     pub(crate) kind: &'static str,
     pub(crate) state: &'static str,
     pub(crate) members: u32,
-    /// How many partitions have a commit and known ends.
+    /// The number of partitions that have a commit of the group and whose ends are known.
     pub(crate) partitions: u32,
-    /// The number of partitions without a commit, of topics in which the group has commits. Their
-    /// records are not counted as lag.
+    /// The number of partitions without a commit, in topics where the group has some commit. Their
+    /// records do not count as lag.
     pub(crate) uncommitted: u32,
-    /// The total lag; None without partitions, or if the offsets were not read.
+    /// The total lag. None if no partition counts, or if the offsets were not read.
     pub(crate) lag: Option<u64>,
     /// Whether the config names the group.
     pub(crate) is_chosen: bool,
@@ -105,8 +107,8 @@ impl Limits {
 }
 
 impl Survey {
-    /// Makes a survey; None if a shard does not answer in time. `kept` has the groups of the last
-    /// survey, and gets the groups of this survey.
+    /// Makes a survey. None if a shard does not answer in time. `kept` has the groups of the last
+    /// survey, which are replaced by those of this survey.
     pub(super) fn make(
         shards: &Shards,
         limits: &Limits,
@@ -144,8 +146,8 @@ impl Survey {
         have_answered.then_some(survey)
     }
 
-    /// The number of records between the first offsets and the ends of a topic's partitions. None
-    /// if a partition's bounds are unknown, as for internal topics.
+    /// The number of records in a topic: from the first offset to the end of each partition. None
+    /// if these are unknown for a partition, as in internal topics.
     pub(crate) fn records(&self, topic: Uuid) -> Option<u64> {
         let ends = self.ends.0.get(&topic)?;
         let records = |(start, end): (i64, i64)| end.saturating_sub(start).max(0).unsigned_abs();
@@ -308,7 +310,8 @@ impl<'s> Gathered<'s> {
         shards.ask_all(|| About::Shares(None), take, until)
     }
 
-    /// Adds a share partition, unless its group was deleted or is of another kind.
+    /// Adds a share partition, unless its lag is not known, its topic or group was deleted, or the
+    /// group is of another kind.
     fn add_share(&mut self, row: &ShareStart) {
         let Some(place) = self.share_groups.get(&row.group).copied() else { return };
         let topic = self.image.topic_by_id(row.partition.topic);

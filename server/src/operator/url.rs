@@ -1,6 +1,6 @@
 //! Parses URL queries: percent-encoded names and values.
 
-/// The most name-value pairs of a query.
+/// The maximum number of name-value pairs of a query.
 const PARTS_MAX: usize = 32;
 
 /// The decoded names and values of a query.

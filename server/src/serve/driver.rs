@@ -1,8 +1,8 @@
 //! Chooses the shards' drivers: rings, or pollers if rings are not possible.
 //!
-//! The value `auto` of `io.driver` takes rings, and smaller ones if RLIMIT_MEMLOCK requires it. If
-//! that fails, it takes pollers, with a warning that names the cause and the cost. If the value
-//! names a driver that is not available, the server does not start.
+//! If `io.driver` is `auto`, shards get rings, or smaller rings if RLIMIT_MEMLOCK requires it. If
+//! rings fail, shards get pollers, and a warning names the cause and the cost. If `io.driver` names
+//! a driver that is not available, the server does not start.
 
 use crate::Failure;
 use crate::config::Config;
@@ -107,9 +107,9 @@ fn log_fallback(missing: &SetupError) {
     );
 }
 
-/// Pins a shard's thread to a core, which shards share if there are more shards than cores. Pins no
-/// thread if the process has a CPU quota below the number of cores: all containers with a quota
-/// would use the first cores.
+/// Pins a shard's thread to a core. If there are more shards than cores, several shards share a
+/// core. If the process has a CPU quota below the number of cores, no thread is pinned: otherwise
+/// all containers with a quota would use the first cores.
 fn pin(number: u32) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let usable = thread::available_parallelism().map_or(cores.len(), NonZero::get);

@@ -32,7 +32,7 @@ fn ports(options: &Options) -> String {
     options.served.listeners.iter().map(of_listener).collect::<Vec<_>>().join(", ")
 }
 
-/// Logs that the server is ready. For a developer it also logs what is needed first.
+/// Logs that the server is ready. For a developer it also logs first steps.
 pub(super) fn log_ready(options: &Options, cluster: &str, after: Duration) {
     info!("ready after {} ms: cluster {cluster}", after.as_millis());
     if options.in_words_of_kafka {
@@ -91,8 +91,8 @@ pub(super) fn log_file_size_limit() {
     }
 }
 
-/// Logs altered configs without effect: the command line overrides them, their values are invalid,
-/// or muster does not obey them.
+/// Logs altered configs that have no effect: those that the command line overrides, those with
+/// invalid values, and those that muster does not obey.
 pub(super) fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
     let of_all = if number == CONTROLLER { config.unused_dynamic(image, "") } else { Vec::new() };
     let of_this = config.unused_dynamic(image, &number.to_string());

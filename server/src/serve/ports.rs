@@ -18,8 +18,8 @@ const BACKLOG: u32 = 4096;
 const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
 const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
-/// The advertised addresses of each shard. Also checks, before anything is changed, that each shard
-/// has its own ports, and waits until they are free.
+/// Returns the advertised addresses of each shard. Before the server changes anything on the disk,
+/// this also checks that no two listeners need the same port, and waits until all ports are free.
 pub(super) fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
     let listeners = &options.served.listeners;
     for (place, listener) in listeners.iter().enumerate() {

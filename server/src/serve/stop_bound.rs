@@ -19,8 +19,8 @@ impl StopBound {
         Self { max: Duration::from_millis(config.stop_max_ms.unsigned_abs()), states }
     }
 
-    /// Ends the process with status 1 after the limit, if it has not ended by then. Nothing that
-    /// was acknowledged is lost: the kernel has the records of user topics, and all else is
+    /// Ends the process with status 1 after the limit, if it has not ended by then. No acknowledged
+    /// record is lost: the kernel has the records of user topics, and all other records are
     /// durable.
     pub(super) fn begin(&self) {
         let bound = self.clone();

@@ -8,10 +8,10 @@ use crate::security::acls::{Permissions, ResourceType};
 use muster_codec::{GroupRequest, Response, Routed};
 use std::sync::Arc;
 
-/// How to change an answer, by the permissions and the image at the time of the request.
+/// Changes an answer as the client's permissions and the image at the time of the request require.
 #[derive(Debug)]
 pub(crate) struct Amendment {
-    /// None without an authorizer, when the client may do everything.
+    /// None if the server has no authorizer: every client may then do everything.
     restriction: Option<(Arc<Permissions>, Arc<ClusterImage>)>,
     /// Whether the client asked for the operations that it may perform on groups. The amendment
     /// adds these operations, as the groups' coordinator does not know the client's permissions.
@@ -63,11 +63,11 @@ impl Amend for Amendment {
     }
 }
 
-/// Estimates the size of an answer in memory, where elements take more than on the wire.
+/// Estimates the size of an answer in memory, which is larger than its encoded length.
 fn held(refused: &Response<'_>, version: i16) -> usize {
     const IN_MEMORY: usize = 4;
     let mut bytes = Vec::new();
-    // A response that cannot be written is never sent either.
+    // An error is ignored: a response that cannot be encoded is never sent.
     let _ = refused.write(version, &mut bytes);
     IN_MEMORY * bytes.len()
 }

@@ -18,7 +18,8 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
         BrokerRequest::InitProducerId(body) => {
             let allowed = match &body.transactional_id {
                 Some(id) => by.transactional_id(Write, id),
-                // A client that may write to any topic may use an idempotent producer (KIP-679).
+                // A client that may write to at least one topic may use an idempotent producer
+                // (KIP-679).
                 None if by.any_topic(Write) => Ok(()),
                 None => by.cluster(IdempotentWrite),
             };
@@ -34,8 +35,7 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
         BrokerRequest::DescribeLogDirs(_) => Verdict::whole(by.cluster(Describe), |error| {
             DescribeLogDirsResponse { error_code: error.code(), ..Default::default() }
         }),
-        // Passed on: as in Kafka, the handler first checks whether the client may use tokens at
-        // all.
+        // As in Kafka, the handler first checks whether the client may use tokens at all.
         BrokerRequest::CreateDelegationToken(_)
         | BrokerRequest::RenewDelegationToken(_)
         | BrokerRequest::ExpireDelegationToken(_)
@@ -43,9 +43,9 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
     }
 }
 
-/// A request for all topics is allowed; its answer shows only topics that the client may describe.
-/// In a request that names topics, denied topics are refused, and so are new topics that the client
-/// may not create.
+/// A request for all topics is allowed, and its answer shows only the topics that the client may
+/// describe. In a request that names topics, a topic is refused if the client may not describe it,
+/// or if it would have to be created and the client may not create it.
 fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
     if asks_for_all(by.version, body) {
         return Verdict::Restricted;
@@ -59,9 +59,9 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
             || by.permissions.allow(Create, ResourceType::Topic, name)
     };
     let topics = body.topics.get_or_insert_default();
-    // As in `admin::metadata`, a request with at least one id is a request by ids, and topics with
-    // only a name are ignored. Drop these topics here: if all ids are denied, they would be left as
-    // a request by names.
+    // A request that has at least one topic id is a request by ids: as in `admin::metadata`, topics
+    // in it that have only a name are ignored. Remove these here. If all ids are denied, only the
+    // names would be left, and the handler would take the rest for a request by names.
     let is_by_ids = topics.iter().any(|it| !it.topic_id.is_zero());
     topics.retain(|it| !is_by_ids || !it.topic_id.is_zero());
     let is_allowed = |it: &MetadataRequestTopic<'_>| {
@@ -91,8 +91,8 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
         seen.insert((it.topic_id, name))
     });
     let refused = MetadataResponse { topics: once.map(of).collect(), ..Default::default() };
-    // An empty list would ask for all topics in version 0. Keep the denied topics instead; the
-    // answer leaves them out.
+    // In version 0 an empty list would mean all topics. So the denied topics stay in the request,
+    // and their results are removed from the answer.
     if topics.is_empty() && by.version == 0 {
         *topics = denied;
         body.allow_auto_topic_creation = false;

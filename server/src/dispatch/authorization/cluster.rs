@@ -1,4 +1,5 @@
-//! Authorization of the APIs that read the state of the cluster.
+//! Authorization of the APIs of the role `cluster`: requests that a shard answers from its image of
+//! the cluster and the config.
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
@@ -159,15 +160,17 @@ fn describe_configs(body: &mut DescribeConfigsRequest<'_>, by: &By<'_>) -> Verdi
     Verdict::of_parts(denied, body.resources.is_empty())
 }
 
-/// Replaces a request for all topics by a request for the topics that the client may describe. So
-/// denied topics take no space on a page, and the cursor names no denied topic.
+/// Checks a request for one page of topics. If it asks for all topics, it is changed to name the
+/// topics that the client may describe. So denied topics take no space on the page, and its cursor
+/// never names one.
 fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -> Verdict {
     let is_negative = body.cursor.as_ref().is_some_and(|cursor| cursor.partition_index < 0);
     if body.topics.is_empty() && !is_negative {
         let from = body.cursor.as_ref().map_or("", |cursor| &cursor.topic_name);
         let topics = by.image.all_topics_from(from);
         let topics = topics.filter(|it| by.permissions.allow_on_topic(Describe, &it.name));
-        // Each topic has at least one partition on the page; one more topic is for the next cursor.
+        // A page has at most `most` topics, as each has a partition. The cursor to the next page
+        // needs one more.
         let most = body.response_partition_limit.min(by.config.max_request_partition_size_limit);
         let topics = topics.take(most.max(1) as usize + 1);
         body.topics = topics.map(|it| TopicRequest { name: it.name.to_string().into() }).collect();
@@ -184,7 +187,7 @@ fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -
         name: Some(owned(&topic.name)),
         ..Default::default()
     };
-    // Denied topics before the cursor are not answered, and no topic is answered twice.
+    // Each denied topic is refused once. Those before the cursor are left out of the answer.
     let mut seen = HashSet::new();
     let from = body.cursor.as_ref().map(|cursor| cursor.topic_name.clone()).unwrap_or_default();
     let denied = take_denied(&mut body.topics, |it| by.topic(Describe, &it.name));
@@ -199,7 +202,8 @@ fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -
     Verdict::of_parts(denied, body.topics.is_empty()).restricted()
 }
 
-/// Whether the request is refused as a whole, whichever topics it names.
+/// Whether the handler refuses the whole request because of its cursor: the partition is negative,
+/// or the request does not name the topic.
 fn is_invalid(body: &DescribeTopicPartitionsRequest<'_>) -> bool {
     let mut names = body.topics.iter().map(|it| &it.name);
     body.cursor.as_ref().is_some_and(|cursor| {
@@ -207,8 +211,8 @@ fn is_invalid(body: &DescribeTopicPartitionsRequest<'_>) -> bool {
     })
 }
 
-/// The topic of the cursor may be deleted, or denied by now. Then the page begins with the next
-/// topic.
+/// Moves the cursor to the first topic of the request if it names another topic, which may have
+/// been deleted, or denied to the client, since the last page.
 fn skip_to_first(body: &mut DescribeTopicPartitionsRequest<'_>) -> Verdict {
     if let (Some(cursor), Some(first)) = (&mut body.cursor, body.topics.first())
         && cursor.topic_name != first.name

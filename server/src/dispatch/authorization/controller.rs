@@ -1,4 +1,4 @@
-//! Authorization of the APIs that change the cluster.
+//! Authorization of the APIs of the role `controller`.
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
@@ -82,13 +82,14 @@ fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {
     if by.permissions.allow_on_cluster(Create) {
         return Verdict::Passed;
     }
-    // As in Kafka, an expired timeout refuses the whole request, including denied topics, but only
-    // if a permitted topic is left: `QuorumController.createTopics` answers an empty request at
-    // once.
+    // If the timeout has expired, the controller refuses the whole request, even denied topics. As
+    // in Kafka this requires that at least one topic is allowed: `QuorumController.createTopics`
+    // answers a request without topics at once.
     if body.timeout_ms <= 0 && body.topics.iter().any(|it| by.topic(Create, &it.name)) {
         return Verdict::Passed;
     }
-    // A topic that is named twice is refused for that reason.
+    // A topic that the request names twice is left in it even if it is denied: the handler refuses
+    // it with another error.
     let twice = named_twice(body.topics.iter().map(|it| owned(&it.name)));
     let denied =
         take_denied(&mut body.topics, |it| twice.contains(&it.name) || by.topic(Create, &it.name));
@@ -108,12 +109,12 @@ fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {
 /// Checks the deletion of topics. The answer about an id includes the topic's name only if the
 /// client may describe the topic.
 fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
-    // A request with an expired timeout is refused for the timeout when the controller looks topics
-    // up.
+    // The controller refuses the whole request if its timeout has expired.
     if by.permissions.allow_on_cluster(Delete) || body.timeout_ms <= 0 {
         return Verdict::Passed;
     }
-    // Entries that are named twice, or malformed, are refused for that reason.
+    // Malformed entries, and entries that the request names twice, are left in it even if they are
+    // denied: the handler refuses them with another error.
     let once: BTreeSet<_> =
         cluster::named_once(body).map(|(name, id)| (name.map(str::to_owned), id)).collect();
     let refusal = |name: Option<&str>, id| {
@@ -147,8 +148,8 @@ fn shown_name<'b>(id: Uuid, by: &'b By<'_>) -> Option<&'b str> {
     by.topic(Describe, &topic.name).then_some(&topic.name)
 }
 
-/// The error if a client may not delete a topic. A topic that this shard does not know yet needs
-/// the permission, too: the controller may know the topic, and does not check permissions.
+/// Returns an error if a client may not delete a topic. The permission is needed even if this shard
+/// does not know the topic: the controller may know it already, and does not check permissions.
 fn refusal_of_deletion(name: Option<&str>, id: Uuid, by: &By<'_>) -> Option<ErrorCode> {
     let topic = name.map_or_else(|| by.image.topic_by_id(id), |name| by.image.topic(name));
     let Some(name) = name.or(topic.map(|topic| &*topic.name)) else {
@@ -178,7 +179,7 @@ fn create_partitions(body: &mut CreatePartitionsRequest<'_>, by: &By<'_>) -> Ver
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
-/// The names that occur more than once in a request. Such entries are refused for that reason.
+/// The names that occur more than once in a request. The handler refuses their entries for that.
 fn named_twice<K: Ord + Clone>(names: impl Iterator<Item = K>) -> BTreeSet<K> {
     let mut seen = BTreeSet::new();
     names.filter(|name| !seen.insert(name.clone())).collect()

@@ -4,8 +4,9 @@ use crate::dispatch::{group_apis, transaction_apis};
 use muster_codec::Response;
 use muster_codec::messages::{DescribeShareGroupOffsetsResponse, OffsetFetchResponse};
 
-/// Merges answers by group. If a group has an error, its topics are dropped. Returns the groups
-/// that are not in this part of the answer but may be in a later part.
+/// Adds the refused topics of each group to the group's entry in the answer, or drops them if that
+/// entry is an error. If another part of the answer follows, returns the groups without an entry,
+/// which may have one there.
 macro_rules! join_groups {
     ($body:ident, $refused:ident, $is_last:ident) => {{
         let mut later = Vec::new();
@@ -21,8 +22,8 @@ macro_rules! join_groups {
     }};
 }
 
-/// Adds the refusals to an answer, or to a part of a long answer. Returns the refusals that belong
-/// to a later part.
+/// Adds the refusals to an answer, or to one part of a long answer. Returns the refusals that have
+/// to be added to a later part.
 ///
 /// # Panics
 /// If the responses are of different APIs.

@@ -3,7 +3,8 @@
 //!
 //! [`screen`] removes denied parts from a request before it is handled. [`Amendment`] then adds the
 //! refusals to the answer, and removes what the client may not see. Both use the permissions at the
-//! time of the request. Each file covers the APIs of one role, with a line for each API.
+//! time of the request. The APIs of each role have a file of their own, with a line for each API;
+//! those of groups are in the file of each API (`group_apis/`).
 //!
 //! So no handler deals with ACLs.
 

@@ -26,8 +26,8 @@ pub(super) fn screen(request: &mut PartitionRequest<'_>, by: &By<'_>) -> Verdict
     }
 }
 
-/// Checks a produce. As in Kafka, only transactional records require permission for a transactional
-/// id. The handler refuses invalid requests.
+/// Checks a produce. As in Kafka, a transactional id needs a permission only if the records are
+/// transactional. Invalid requests pass, because the handler refuses them.
 fn produce(body: &mut ProduceRequest<'_>, by: &By<'_>) -> Verdict {
     let Some(is_transactional) = is_transactional(body) else { return Verdict::Passed };
     if is_transactional && body.transactional_id.is_none() {
@@ -119,10 +119,11 @@ impl OfTopic for FetchableTopicResponse<'static> {
     }
 }
 
-/// Checks a fetch. Two kinds of fetches pass without a check, because they are refused later:
-/// fetches of a session, and fetches with an invalid isolation level that name an existing, allowed
-/// partition. (The refusal then does not depend on denied topics.) A replica needs ClusterAction on
-/// the cluster instead of Read on the topics.
+/// Checks a fetch. A replica needs ClusterAction on the cluster instead of Read on the topics.
+///
+/// Two kinds of fetches pass, because they are refused later anyway: those in a fetch session, and
+/// those with an invalid isolation level, if they name at least one existing partition whose topic
+/// is allowed. (So that refusal does not depend on the denied topics.)
 fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
         return Verdict::Passed;
@@ -141,7 +142,7 @@ fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
-/// Whether the topic to fetch has one of the partitions.
+/// Whether the topic to fetch has at least one of the partitions that the request names.
 fn is_there(asked: &FetchTopic<'_>, by: &By<'_>) -> bool {
     let topic = if Fetch.has_topic_ids(by.version) {
         by.image.topic_by_id(asked.topic_id)
@@ -153,8 +154,8 @@ fn is_there(asked: &FetchTopic<'_>, by: &By<'_>) -> bool {
     })
 }
 
-/// Checks ListOffsets. As in Kafka, if at least one topic is allowed, an invalid isolation level is
-/// refused by the handler.
+/// Checks ListOffsets. If the isolation level is invalid and at least one topic is allowed, the
+/// whole request passes to the handler, which refuses it, as in Kafka.
 fn list_offsets(body: &mut ListOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
     let is_valid = ISOLATION_LEVELS.contains(&body.isolation_level);
     if !is_valid && body.topics.iter().any(|it| by.topic(Describe, &it.name)) {

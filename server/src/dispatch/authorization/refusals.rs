@@ -26,10 +26,10 @@ pub(super) fn take_refused<T: Refusable>(
     Some(denied.map(|topic| topic.refused(ErrorCode::TopicAuthorizationFailed)).collect())
 }
 
-/// Implements [`Refusable`]. A row names the type of a topic in the request and its field of
-/// partitions, then the type of a topic in the answer and its field of partitions. In brackets are
-/// the field of the topic's name, a further field to copy, and after `;` a field that keeps its
-/// default. The closure returns the answer for a partition.
+/// Implements [`Refusable`]. Each row names a type of topics in requests and its field with the
+/// partitions, and after `=>` the type of topics in answers and its field with the partitions. In
+/// brackets are the field with the topic's name, a further field that is copied to the answer, and
+/// after `;` a field that keeps its default. The closure makes the answer for one partition.
 macro_rules! refusals {
     ($($topic:ident . $partitions:ident => $refusal:ident . $refused:ident
         ($name:ident $(, $id:ident)? $(; $left:ident)?),

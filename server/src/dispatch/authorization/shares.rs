@@ -1,5 +1,5 @@
-//! Authorization of the APIs of share partitions. The topics of a ShareFetch are checked later,
-//! when it is handled: its share session has more topics than the request names.
+//! Authorization of the APIs of share partitions. The handler of ShareFetch checks the topics: the
+//! share session may have more topics than the request names.
 
 use super::Verdict;
 use super::by::{By, words};

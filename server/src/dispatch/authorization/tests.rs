@@ -45,7 +45,8 @@ fn refused(topic: DeleteTopicState<'_>, operation: Operation) -> Vec<i16> {
     }
 }
 
-/// Otherwise the controller would delete a topic that it has just created.
+/// Without a check of topics that the shard does not know, the controller would delete a topic that
+/// it has just created.
 #[test]
 fn a_topic_that_is_not_known_yet_is_not_deleted_by_a_client_that_may_describe_it() {
     let by_name = || DeleteTopicState { name: Some("late".into()), topic_id: Uuid::ZERO };

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 pub(in crate::dispatch) trait GroupList {
     fn is_empty(&self) -> bool;
 
-    /// Removes repeated groups. Kafka answers each repetition except in DeleteGroups. Clients look
-    /// answers up by group, so this makes no difference to them.
+    /// Removes repeated groups. Kafka answers every repetition (but not in DeleteGroups). Clients
+    /// look up the answer of each group by its name, so they notice no difference.
     fn name_once(&mut self);
 
     /// Removes the groups of other shards, and returns the response that refuses them; None if
@@ -18,12 +18,14 @@ pub(in crate::dispatch) trait GroupList {
     fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>>;
 }
 
-/// A request that can be split into requests for groups of one slot each, in the order of its list.
+/// A request that can be split into several requests, in the order of its list of groups. Each of
+/// them has consecutive groups of one slot.
 pub(super) trait BySlot: Sized {
     fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)>;
 }
 
-/// Refuses the groups of other shards. None if the request names no group.
+/// Removes and refuses the groups without a coordinator that may answer here. Returns None if the
+/// request names no group.
 pub(super) fn screen(list: &mut dyn GroupList, context: &ScreenContext<'_>) -> Option<Destination> {
     match list.refuse_foreign(context) {
         Some(refused) if list.is_empty() => Some(Destination::Answered(refused)),

@@ -1,7 +1,7 @@
-//! Checks group requests before they reach the coordinator. Topics that do not exist and groups of
-//! other shards are refused here, as in Kafka's `KafkaApis`; the coordinator gets the rest. Each
-//! API's file says which groups a request names, how it is refused, and how its answer fails if its
-//! records were not written.
+//! Checks group requests before they reach the coordinator. As in Kafka's `KafkaApis`, topics that
+//! do not exist and groups of other shards are removed from the request and refused, and the
+//! coordinator gets only the rest. Each API has a file that defines which groups a request names,
+//! the response that refuses the request, and the response if its records were not written.
 
 mod alter_share_group_offsets;
 mod delete_groups;
@@ -54,8 +54,8 @@ pub(super) trait GroupApi {
     }
 }
 
-/// INVALID_GROUP_ID if a request names no group. As in Kafka, this does not depend on the
-/// coordinator.
+/// Returns INVALID_GROUP_ID if a request names no group. As in Kafka, this is checked before the
+/// group's coordinator is looked up.
 pub(super) fn without_group(group_id: &str) -> Option<ErrorCode> {
     group_id.is_empty().then_some(ErrorCode::InvalidGroupId)
 }
@@ -74,7 +74,7 @@ pub(super) enum NamedGroups<'m> {
 pub(super) enum ScreenedTopics {
     /// All topics exist; the whole request remains.
     Passed,
-    /// Part of the request remains; this response refuses the other part.
+    /// Part of the request remains. The rest was removed, and is refused with this response.
     InPart(Response<'static>),
     /// Nothing remains: this response is the answer.
     Refused(Response<'static>),
@@ -97,8 +97,8 @@ impl ScreenContext<'_> {
 /// Where a request goes.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// To the coordinator of the group's slot. If a part of the request was refused, the response
-    /// has the refusals.
+    /// To the coordinator of the group's slot. The response refuses the parts that were removed
+    /// from the request, if there are any.
     Slot(Slot, Option<Response<'static>>),
     /// To the coordinators of several groups; see [`by_slot`]. The response is as in `Slot`.
     Slots(Option<Response<'static>>),
@@ -108,13 +108,13 @@ pub(crate) enum Destination {
     Answered(Response<'static>),
 }
 
-/// All group APIs. Those whose requests may name several groups come first.
+/// All group APIs. APIs whose requests may name several groups come first.
 macro_rules! group_apis {
     (of several: $($several:ident),*; of one: $($one:ident),*) => {
         group_apis! { $($several),*, $($one),* }
 
-        /// Splits a request that lists groups into requests for groups of one slot each, in the
-        /// order of the list. Empty for a request without a list.
+        /// Splits a request that lists groups into several requests, in the order of the list. Each
+        /// of them has consecutive groups of one slot. Returns nothing if the API has no list.
         pub(crate) fn by_slot<'r>(
             request: GroupRequest<'r>,
             slot_of: impl Fn(&str) -> Slot,
@@ -158,8 +158,8 @@ group_apis! {
         AlterShareGroupOffsets, DeleteShareGroupOffsets, StreamsGroupTopologyDescriptionUpdate
 }
 
-/// Removes what the coordinator must not get (unknown topics, groups of other shards), refuses it,
-/// and returns where to send the rest.
+/// Removes and refuses the parts that the coordinator must not get (unknown topics, groups of other
+/// shards). Returns where to send the rest.
 pub(crate) fn screen(request: &mut GroupRequest<'_>, context: &ScreenContext<'_>) -> Destination {
     let (api, version) = (api(request), context.version);
     let absent = match api.screen_topics(version, context.topics) {
@@ -205,8 +205,8 @@ pub(super) fn name_once(request: &mut GroupRequest<'_>, version: i16) {
     }
 }
 
-/// A copy of a response that does not borrow from the request. It is for APIs whose answers may
-/// wait for the leaders of partitions.
+/// A copy of a response that does not borrow from the request. Only some APIs need it: their
+/// answers may have to wait for the leaders of partitions.
 ///
 /// # Panics
 /// If the response is of another API.
@@ -221,8 +221,8 @@ pub(crate) fn detached(response: Response<'_>) -> Response<'static> {
     }
 }
 
-/// The response to a request whose records were not written. (A coordinator answers only group
-/// APIs.)
+/// The response to a request whose records were not written. A response of another API than the
+/// group APIs is returned unchanged, but coordinators have none.
 pub(crate) fn failed(response: Response<'_>, error: ErrorCode) -> Response<'_> {
     match GroupResponse::try_from(response) {
         Ok(mut response) => {

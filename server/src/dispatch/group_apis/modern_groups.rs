@@ -1,5 +1,6 @@
 //! Heartbeats and descriptions of consumer, share and streams groups, and updates of topology
-//! descriptions. The messages of these APIs differ only in their names.
+//! descriptions. One macro implements the heartbeats and updates, another macro the descriptions:
+//! the fields that a macro uses have the same names in the messages of all its APIs.
 
 use super::list::{BySlot, GroupList, extract, once, runs};
 use super::{
@@ -104,7 +105,7 @@ macro_rules! describe {
                 self.groups.extend(refused.groups);
             }
 
-            /// A description writes no records.
+            /// Does nothing: descriptions write no records.
             fn fail(&mut self, _error: ErrorCode) {}
         }
     };

@@ -14,7 +14,8 @@ trait CommitTopic {
     /// The answer that refuses all partitions of the topic.
     fn refused(&self, error: ErrorCode) -> Self::Answer;
 
-    /// Removes partitions from `count` on, which the topic does not have; None if there are none.
+    /// Removes partitions that do not exist, given that the topic has `count` partitions. Returns
+    /// the answer that refuses them, or None if there are none.
     fn take_absent(&mut self, count: i32) -> Option<Self::Answer>;
 }
 
@@ -43,9 +44,9 @@ fn partitions_of(topics: &dyn Topics, id: Uuid) -> Option<i32> {
     topics.partitions(topics.name(id)?)
 }
 
-/// Implements both APIs, whose messages have the same fields. `invalid`: the group must have a
-/// name. (Offsets that are committed outside of a transaction may belong to the group with the
-/// empty name.)
+/// Implements both APIs, whose messages have the same fields. In brackets, a transactional API
+/// names the check of the group's name, and the field of the transactional id. (Offsets that are
+/// committed outside of a transaction may belong to the group with the empty name.)
 macro_rules! commits {
     ($(
         $api:ident $(($invalid:ident))?: $request:ident, $topic:ident, $partition:ident
@@ -67,8 +68,8 @@ macro_rules! commits {
                 }
             )?
 
-            /// Removes topics without remaining partitions, too. A commit without remaining topics
-            /// is answered at once, whichever group it names.
+            /// Also removes topics of which no partition remains. If no topic remains, the commit
+            /// is answered here, even if another shard owns its group.
             fn screen_topics(&mut self, version: i16, topics: &dyn Topics) -> ScreenedTopics {
                 let count = |topic: &$topic<'_>| {
                     if ApiKey::$api.has_topic_ids(version) {
@@ -175,7 +176,8 @@ mod tests {
         topics.iter().map(|topic| (topic.name.to_string(), partitions(topic))).collect()
     }
 
-    /// The answer to a commit, and the part that reaches a coordinator which accepts everything.
+    /// Returns the answer to a commit if the coordinator accepts all that it gets, and the part of
+    /// the commit that the coordinator gets.
     fn committed(
         version: i16,
         topics: Vec<OffsetCommitRequestTopic<'static>>,

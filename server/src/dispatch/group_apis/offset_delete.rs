@@ -35,7 +35,7 @@ impl GroupApi for OffsetDeleteRequest<'_> {
 }
 
 impl CoordinatorAnswer for OffsetDeleteResponse<'_> {
-    /// Adds the refusals. If the group has an error, its answer has no topics.
+    /// Adds the refusals. If the answer has an error for the whole group, they are dropped.
     fn merge(&mut self, refused: Self) {
         if self.error_code == ErrorCode::None.code() {
             self.topics = gather(refused.topics, std::mem::take(&mut self.topics));
@@ -99,7 +99,7 @@ mod tests {
         OffsetDeleteRequestTopic { name: name.into(), partitions }
     }
 
-    /// The remaining request, and the refusal of what was removed.
+    /// The remaining request, and the refusal of the removed parts.
     fn screened(
         topics: Vec<OffsetDeleteRequestTopic<'static>>,
     ) -> (Vec<OffsetDeleteRequestTopic<'static>>, OffsetDeleteResponse<'static>) {

@@ -98,7 +98,7 @@ fn refused_group(
     OffsetFetchResponseGroup { group_id: owned(&group.group_id), error_code, ..Default::default() }
 }
 
-/// Merges the entries of each group into one, which requests the topics of all of them.
+/// Merges the entries of each group into one entry, which requests the topics of all its entries.
 fn merge_groups(groups: &mut Vec<OffsetFetchRequestGroup<'_>>) {
     if groups.len() < 2 {
         return;

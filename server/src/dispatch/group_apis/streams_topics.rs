@@ -53,7 +53,7 @@ pub(super) fn screen(request: &StreamsGroupHeartbeatRequest<'_>) -> ScreenedTopi
     refused(request).map_or(ScreenedTopics::Passed, |it| ScreenedTopics::Refused(it.into()))
 }
 
-/// Adds to the status of missing topics which of them the client may not create.
+/// Adds the topics that the client may not create to the status of missing topics.
 pub(crate) fn explain_denied(body: &mut StreamsGroupHeartbeatResponse<'_>, denied: &[&str]) {
     let named = denied[..denied.len().min(DENIED_NAMED)].join(", ");
     let more = more(denied.len(), DENIED_NAMED);

@@ -73,8 +73,8 @@ fn a_request_without_a_group_is_refused_by_each_shard() {
     assert_eq!(error(named.into()), [ErrorCode::NotCoordinator.code()]);
 }
 
-/// An API whose requests name one group must not have a list of groups: the list would be split
-/// into no parts, and get no answer.
+/// Requests that name one group must not return [`NamedGroups::Each`]: [`by_slot`] would split them
+/// into no requests at all, so they would get no answer.
 #[test]
 fn apis_of_one_group_name_no_list() {
     for mut request in requests_of_one() {

@@ -1,5 +1,5 @@
-//! Topics and partitions that do not exist, in OffsetCommit and OffsetDelete. They are refused
-//! here, so that the coordinator sees only existing topics and partitions.
+//! Refuses topics and partitions that do not exist, in OffsetCommit, TxnOffsetCommit and
+//! OffsetDelete. The coordinator gets only topics and partitions that exist.
 
 use muster_codec::Uuid;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub(in crate::dispatch) trait OfTopic {
     fn partitions(&mut self) -> &mut Vec<Self::Partition>;
 }
 
-/// Merges both lists. Parts about the same topic are joined where the topic occurs first.
+/// Joins the lists. If a topic occurs several times, all its partitions move to its first entry.
 pub(in crate::dispatch) fn gather<T: OfTopic>(refused: Vec<T>, others: Vec<T>) -> Vec<T> {
     let mut places = HashMap::with_capacity(refused.len());
     let mut gathered: Vec<T> = Vec::with_capacity(refused.len() + others.len());

@@ -38,8 +38,8 @@ const SHARE_GROUPS: &str = "Share groups in a state.";
 const PARTITIONS: &str = "Partitions of __consumer_offsets in a state.";
 const LOAD: &str = "The time of the last load of a shard, in ms.";
 
-/// The metrics with one value for each name and set of labels. Some of Kafka's gauges have the
-/// suffix of a counter; as with the JMX exporter, they have no type.
+/// The metrics with one value for each name and set of labels. Some of Kafka's gauges have names
+/// that end like those of counters. They have no type here, and none with the JMX exporter.
 pub(super) const ROWS: &[Row] = &[
     row(classic!("numgroups"), &[], Type::Gauge, "Classic groups.", classic_groups),
     row(

@@ -44,7 +44,7 @@ fn resource(query: &Query) -> (i8, &str) {
     found.unwrap_or((BROKER_RESOURCE, "0"))
 }
 
-/// Whether muster obeys a config; None if this is not known.
+/// Whether the config has an effect in muster. None if this is not known.
 fn obeyed(resource_type: i8, name: &str) -> Option<bool> {
     match resource_type {
         BROKER_RESOURCE => Some(!Config::is_without_effect(name)),

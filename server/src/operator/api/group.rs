@@ -70,7 +70,7 @@ fn place_of(commit: &CommitView) -> Value {
 }
 
 /// # Errors
-/// The partition is missing or not a number.
+/// The partition is not a number.
 fn commits_after(query: &Query) -> Result<Option<(std::sync::Arc<str>, i32)>, Refused> {
     let Some(topic) = query.text("after_topic") else { return Ok(None) };
     let partition = query.number("after_partition", -1).map_err(Answer::malformed)?;

@@ -3,14 +3,15 @@
 use super::answer::{Answer, Refused};
 use crate::operator::Query;
 
-/// The most rows of a list, and the default.
+/// The maximum number of rows of a list, and the default.
 const ROWS_MAX: usize = 500;
 const ROWS: usize = 50;
 
-/// A page ends after this many bytes of names. JSON may need six bytes for each byte.
+/// The number of bytes of names after which a page ends. JSON may take six bytes for each byte of
+/// these.
 const NAMES_BYTES_MAX: usize = 128 << 10;
 
-/// The longest search text, in bytes.
+/// The maximum length of a search text, in bytes.
 const SEARCH_BYTES_MAX: usize = 256;
 
 /// The requested part of a list.
@@ -46,8 +47,8 @@ impl<'q> Page<'q> {
         name.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))
     }
 
-    /// Returns the number of matching rows, and the rows of the page among them. The page ends
-    /// early if its names are long.
+    /// Returns the number of all matching rows, and those that are on the page. The page ends early
+    /// if its names are long.
     pub(super) fn of<'f, T>(
         &self,
         found: impl Iterator<Item = &'f T>,

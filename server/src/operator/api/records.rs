@@ -18,14 +18,14 @@ use muster_compression::uncompressed;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The principal whose ACLs count for the page.
+/// The page shows a topic's records only if the ACLs allow this principal to read them.
 const READER: &str = "muster-page";
 
-/// The most records of an answer, and the default.
+/// The maximum number of records of an answer, and the default.
 const ROWS_MAX: usize = 100;
 const ROWS: usize = 20;
 
-/// The bytes that are read for an answer. A longer batch is read alone.
+/// The number of bytes that are read for an answer. If the first batch is longer, it alone is read.
 const READ_BYTES: u32 = 2 << 20;
 
 /// The bytes of records that are unpacked for an answer.
@@ -77,8 +77,8 @@ pub(super) fn answer(shards: &Shards, name: &str, query: &Query) -> Result<Value
     }))
 }
 
-/// Whether the ACLs allow the records of a topic to be shown. The page has no login of its own: all
-/// who have the token, or are on this machine, are one principal.
+/// Whether the ACLs allow the page to show records of a topic. The page has no login of its own.
+/// All its users, whether they have the token or are on this machine, share one principal.
 fn may_read(config: &Config, image: &ClusterImage, topic: &str) -> bool {
     let config = config.with_dynamic(image, 0);
     if !config.has_authorizer() {
@@ -126,7 +126,8 @@ impl Shown {
         Self { rows: Vec::new(), rows_max, next: from, left: UNPACKED_BYTES_MAX, note: None }
     }
 
-    /// Takes whole batches. The last batch may be cut: the next question reads it.
+    /// Takes the batches in `data`, except the last one if it is incomplete. The client's next
+    /// request reads that batch.
     fn take_all(&mut self, data: &[u8]) {
         for batch in Batches::new(data).map_while(Result::ok) {
             if self.rows.len() >= self.rows_max {
@@ -165,7 +166,7 @@ impl Shown {
 
     fn show(&mut self, batch: &Batch<'_>, record: &Record<'_>) {
         let offset = batch.offset(record);
-        // A client may write anything into a batch that it compresses.
+        // The offsets in a compressed batch may be wrong: the client wrote them.
         if !(self.next..=batch.header.last_offset()).contains(&offset) {
             return;
         }
@@ -294,7 +295,8 @@ mod tests {
         assert_eq!(field(Some(&[0, 255])), whole("hex", "00ff", 2));
         assert_eq!(field(Some(b"a\x1b[2J")), whole("hex", "611b5b324a", 5));
         assert_eq!(field(Some(b"ab\xc3")), whole("hex", "6162c3", 3), "whole, and no text");
-        // The cut falls between two characters, and into one.
+        // The cut falls between two characters in the first case, and within a character in the
+        // second.
         for (begin, left) in [("", SHOWN_BYTES / 2), ("x", SHOWN_BYTES / 2 - 1)] {
             let long = format!("{begin}{}", "ü".repeat(SHOWN_BYTES));
             let shown = format!("{begin}{}", "ü".repeat(left));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The most share partitions in an answer.
+/// The maximum number of share partitions in an answer.
 const ROWS_MAX: usize = 1_000;
 
 /// # Errors

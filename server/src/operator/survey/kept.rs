@@ -1,6 +1,7 @@
-//! The groups of the last survey, so that shards are asked only for groups that have changed since.
-//! They are kept as pages; a group in a later page replaces that in earlier pages. If there are too
-//! many groups, nothing is kept, and each survey asks for all groups.
+//! The groups of the last survey. So the next survey has to ask shards only for groups that have
+//! changed since. The groups are kept in the pages in which they came. If a group is in several
+//! pages, its entry in the last one counts. If there are too many groups, nothing is kept, and each
+//! survey asks for all groups.
 
 use super::Shards;
 use crate::inquiry::{About, Finding};
@@ -8,10 +9,11 @@ use muster_coordinator::{GroupsPage, SurveyedGroup};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
-/// The most groups and offsets to keep, in all pages: about 32 MiB.
+/// The maximum number of groups and offsets to keep, in all pages: about 32 MiB.
 const KEPT_MAX: usize = 1 << 20;
 
-/// Replaced groups are removed once there are this many more of them than of current groups.
+/// Entries that were replaced by later ones are removed when they outnumber the others by this
+/// much.
 const REPLACED_MAX: usize = 1_024;
 
 /// The pages of the last survey.
@@ -24,8 +26,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Asks all shards for changes since the last survey. None if a shard is late or does not know
-    /// the last survey, or if there are too many groups.
+    /// Asks all shards for changes since the last survey. None if a shard is late or has no record
+    /// of that survey, or if there are too many groups.
     pub(super) fn renew(mut self, shards: &Shards, until: Instant) -> Option<Self> {
         let mut are_known = true;
         let take = |shard, found| match found {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// The rows with the most lag; among equal ones the first by name.
+/// The rows with the most lag. Of rows with equal lag, those whose names come first are kept.
 #[derive(Debug)]
 pub(super) struct Top {
     max: usize,
