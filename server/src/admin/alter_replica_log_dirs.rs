@@ -48,15 +48,15 @@ pub fn refused(
     AlterReplicaLogDirsResponse { results, ..Default::default() }
 }
 
-/// Whether Kafka could not create the directory of the copy because its name exceeds 255
-/// characters: `TOPIC-INDEX.`, 32 digits and `-future`.
+/// Whether Kafka would refuse to copy the partition, because the name of the copy's directory would
+/// exceed 255 characters. This name is `TOPIC-INDEX.`, followed by 32 digits and `-future`.
 fn is_too_long(topic: &str, index: i32) -> bool {
     let name = format!("{topic}-{index}.");
     name.encode_utf16().count() + 32 + "-future".len() > 255
 }
 
-/// The answer with the outcome for each partition. A partition that is named twice is answered
-/// once, for the later directory.
+/// The answer with the outcome for each partition. If the request names a partition twice, with two
+/// directories, the answer has it once, with the outcome for the later directory.
 fn answer(
     request: &AlterReplicaLogDirsRequest<'_>,
     outcome: impl Fn(&AlterReplicaLogDir<'_>, &AlterReplicaLogDirTopic<'_>, i32) -> ErrorCode,

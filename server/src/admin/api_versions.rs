@@ -71,8 +71,9 @@ pub fn api_versions(
     }
 }
 
-/// Refuses a client that expects another cluster id or node id (KIP-1242): the address belonged to
-/// another broker when the client learned it. The client then fetches metadata again.
+/// Refuses an invalid request, and a client that expects another cluster id or node id (KIP-1242).
+/// Such a client learned this address when it belonged to another broker. It then fetches metadata
+/// again.
 fn check(view: &View<'_>, version: i16, request: &ApiVersionsRequest<'_>) -> Result<(), ErrorCode> {
     let node = (request.node_id != NO_NODE).then_some(request.node_id);
     if request.cluster_id.is_some() != node.is_some() {

@@ -70,7 +70,8 @@ pub fn describe_delegation_token(
     DescribeDelegationTokenResponse { error_code: error.code(), ..Default::default() }
 }
 
-/// A token's times in refusals: -1 if Kafka's broker refuses, 0 if its controller does.
+/// The value of a token's times in a refusal. Kafka's broker refuses with this value, Kafka's
+/// controller with 0.
 const NEVER: i64 = -1;
 const DISABLED: (ErrorCode, i64) = (ErrorCode::DelegationTokenAuthDisabled, 0);
 

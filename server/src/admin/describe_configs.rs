@@ -81,7 +81,7 @@ fn all_refused<'r>(
     DescribeConfigsResponse { results, ..Default::default() }
 }
 
-/// One describer for each broker in the request.
+/// The `Describer` of each broker that a resource of the request has needed so far.
 struct Describers<'v, 'r> {
     view: &'v View<'r>,
     of_brokers: BTreeMap<u32, Describer<'r>>,

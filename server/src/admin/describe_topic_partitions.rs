@@ -11,9 +11,9 @@ use muster_codec::messages::{
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 use std::collections::BTreeSet;
 
-/// A page of all topics, or of the named topics, from the cursor on. The number of partitions is
-/// limited by the client, by `max.request.partition.size.limit` and by the answer's budget, but is
-/// at least one.
+/// A page of topics: of all topics, or of the named ones, beginning at the cursor. The number of
+/// partitions in a page is limited by the request, by `max.request.partition.size.limit`, and by
+/// the answer's budget. A limit of 0 or less counts as 1.
 pub fn describe_topic_partitions<'r>(
     view: &View<'r>,
     request: &'r DescribeTopicPartitionsRequest<'_>,
@@ -24,7 +24,8 @@ pub fn describe_topic_partitions<'r>(
         return refused(&request.topics, ErrorCode::InvalidRequest);
     }
     if cursor.is_none() && names.contains("") {
-        // Kafka mistakes the empty name for the topic of a cursor, and fails.
+        // Kafka treats an empty name as the topic of a cursor, although there is no cursor, and
+        // fails.
         return refused(&request.topics, ErrorCode::UnknownServerError);
     }
     let budget = AnswerBudget::of_answer();
@@ -89,7 +90,7 @@ impl<'r> Page<'_, 'r> {
         }
     }
 
-    /// Adds a topic, or makes it the first of the next page if it exceeds the budget.
+    /// Adds a topic to the page. If it exceeds the budget, the next page begins with it instead.
     fn push(
         &mut self,
         name: &'r str,

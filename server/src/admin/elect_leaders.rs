@@ -13,7 +13,7 @@ const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
 /// The outcome of the election for each partition that the request names. If it asks for all
-/// partitions, only those without a leader are answered, by topic.
+/// partitions, the answer has only those that have no leader, by topic.
 pub fn elect_leaders(
     view: &View<'_>,
     request: &ElectLeadersRequest<'_>,

@@ -1,4 +1,5 @@
-//! FindCoordinator: the shard that owns a group, a transactional id or a share partition.
+//! FindCoordinator: the broker that leads the slot of a group, a transactional id or a share
+//! partition.
 
 use super::View;
 use crate::cluster::leader;

@@ -14,8 +14,8 @@ const LISTED: [i8; 5] =
     [GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE];
 
 /// Lists all topics and brokers, and those groups and client metrics subscriptions that have
-/// configs. Version 0 asks for subscriptions alone. A request without types asks for all types. The
-/// answer is UNKNOWN_SERVER_ERROR if it exceeds its budget.
+/// configs. A request without types asks for all types; in version 0, all requests ask only for
+/// subscriptions. The answer is UNKNOWN_SERVER_ERROR if it would exceed its budget.
 pub fn list_config_resources<'r>(
     view: &View<'r>,
     version: i16,

@@ -12,12 +12,13 @@ use muster_codec::messages::{
 use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 use std::collections::BTreeSet;
 
-/// Topic ids exist from version 10 on, but a topic may be named by id alone only from version 12
+/// The first version in which a request may name a topic by its id alone. Ids exist from version 10
 /// on.
 const FIRST_VERSION_WITH_IDS: i16 = 12;
 
-/// The answer, and the topics to create automatically. A topic to create is answered as unknown,
-/// and the client asks again. A topic that exceeds the answer's budget gets UNKNOWN_SERVER_ERROR.
+/// Returns the answer, and the names of the topics to create automatically. The answer says that
+/// these are unknown, so that the client asks again. A topic that exceeds the answer's budget gets
+/// UNKNOWN_SERVER_ERROR.
 pub fn metadata<'r>(
     view: &View<'r>,
     version: i16,
@@ -51,8 +52,9 @@ pub fn asks_for_all(version: i16, request: &MetadataRequest<'_>) -> bool {
     request.topics.as_ref().is_none_or(|topics| version == 0 && topics.is_empty())
 }
 
-/// The error that refuses all topics: the version does not allow ids, or a topic has neither id nor
-/// name. (The latter makes Kafka fail.)
+/// The error that refuses all topics of a request. Before version 12 each topic must have a name
+/// and no id. From version 12 on, a topic without a name is an error only if no topic of the
+/// request has an id. (Kafka fails on such a request.)
 pub fn refusal_of_metadata(version: i16, request: &MetadataRequest<'_>) -> Option<ErrorCode> {
     let topics = request.topics.as_deref().unwrap_or_default();
     let has_id = topics.iter().any(|topic| !topic.topic_id.is_zero());
@@ -96,8 +98,8 @@ struct Answer<'v, 'r> {
 }
 
 impl<'r> Answer<'_, 'r> {
-    /// A request with at least one id is a request by ids: topics with only a name are ignored, as
-    /// in Kafka.
+    /// Answers a request that has at least one id. As in Kafka, topics that have only a name are
+    /// then ignored.
     fn ids(&mut self, topics: &[MetadataRequestTopic<'_>]) {
         let ids = topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_zero());
         for id in ids.collect::<BTreeSet<Uuid>>() {
@@ -174,7 +176,7 @@ impl<'r> Answer<'_, 'r> {
     }
 }
 
-/// A partition has one replica, which leads it unless it is offline.
+/// Describes a partition. All its replicas are in sync, even those of an offline partition.
 fn partition(view: &View<'_>, topic: &Topic, index: i32) -> MetadataResponsePartition {
     let leader = leader(topic, index, view.placement) as i32;
     let partition = MetadataResponsePartition {

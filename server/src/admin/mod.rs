@@ -52,7 +52,7 @@ pub use update_features::{refused as refused_features, update_features};
 
 pub(crate) use crate::cluster::is_timed_out;
 
-/// The leader id of an offline partition.
+/// The leader id of a partition that is offline, or whose leader is not known.
 const NO_LEADER: i32 = -1;
 
 /// The authorized operations if the request asks for them, else the protocol's "not asked".

@@ -1,5 +1,6 @@
-//! UpdateFeatures, as Kafka's `FeatureControlManager` decides it. All features are finalized at
-//! their highest levels, and no request changes a level. The timeout is ignored, as in Kafka.
+//! UpdateFeatures, as Kafka's `FeatureControlManager` decides it. A feature is finalized at its
+//! highest level, or at level 0 if the config switches it off. No request changes a level. The
+//! timeout is ignored, as in Kafka.
 
 use super::View;
 use super::api_versions::finalized_level;

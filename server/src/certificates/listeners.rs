@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 pub(super) struct ListenerCertificates {
     listeners: Vec<Option<Loaded>>,
-    /// Certificates that clients have set instead, by shard and listener.
+    /// Certificates that clients have set in place of those of the configs, by shard and listener.
     altered: BTreeMap<(u32, usize), Loaded>,
 }
 
@@ -57,8 +57,8 @@ impl ListenerCertificates {
         altered.or(fixed.and_then(|it| it.tls.as_ref()))
     }
 
-    /// The reasons why shards cannot use the certificates that clients want to set for them: the
-    /// first reason for each shard.
+    /// Clients want to set these certificates. Returns the shards that could not use theirs, each
+    /// with the first reason.
     pub(super) fn refused(&self, all: &[ShardTls], now: i64) -> BTreeMap<u32, String> {
         let why = |of: &ShardTls| {
             let mut errors = of.replacements.iter().filter_map(|it| self.why(of.shard, it, now));
@@ -75,8 +75,9 @@ impl ListenerCertificates {
         Some(format!("listener {name}: {error}"))
     }
 
-    /// Applies the certificates that clients have set for a shard, and returns whether anything
-    /// changed. A certificate that cannot be loaded leaves the present one in use.
+    /// Applies the certificates that clients have set for a shard, and returns whether the TLS of
+    /// one of its listeners changed. If a certificate cannot be loaded, the listener keeps its
+    /// present one.
     pub(super) fn take(&mut self, order: &ShardTls, now: i64) -> bool {
         let shard = order.shard;
         let is_altered = |at: usize| order.replacements.iter().any(|it| it.listener.0 == at);

@@ -21,8 +21,8 @@ impl Loaded {
         Ok(Self { listener: listener.to_owned(), settings, tls: Some(tls), files })
     }
 
-    /// Loads the certificate. If that fails, keeps `before` and returns the reason, too: the
-    /// settings may become usable once their files have changed.
+    /// Loads the certificate. If that fails, the result has the certificate `before`, but the new
+    /// settings: their files may change and become usable. Returns the reason, too.
     pub(super) fn load_or_keep(
         listener: &str,
         settings: Settings,
@@ -39,9 +39,9 @@ impl Loaded {
         }
     }
 
-    /// Loads the files again if they have changed, or if `is_asked`. Returns whether the loaded
-    /// certificate is now used. A file that is still being written may be incomplete; the next
-    /// check finds that it has changed again.
+    /// Loads the files again if they have changed, or if `is_asked`. Returns whether this
+    /// succeeded. It may fail because a file is still being written; it has then changed again at
+    /// the next check.
     pub(super) fn reload(&mut self, is_asked: bool, now: i64) -> bool {
         let files = states(&self.settings);
         if !is_asked && files == self.files {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// with the configs of the view would decide the same.
 ///
 /// # Errors
-/// The server would not start with its configs, or the configs are not known.
+/// The server would not start with its configs, or the configs are needed and not known.
 pub fn refused_offline(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,
@@ -33,8 +33,9 @@ pub fn refused_offline(
     Ok(certificates.refused(&altered, now))
 }
 
-/// Without the server's configs a request may only remove all certificates of a listener: other
-/// certificates cannot be checked, as they are used together with the configs.
+/// Checks a request without the server's configs. Such a request may only remove all certificates
+/// of a listener. Other changes cannot be checked, because a certificate that clients set is used
+/// together with configs of the server.
 fn without_configs(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,

@@ -1,8 +1,8 @@
 //! The thread that loads certificates and token keys: its messages and its loop.
 //!
-//! It sends new keys and certificates to the mailboxes of the shards. A shard orders its own
-//! certificates from it ([`CertificateOrder::Take`]) when its image names certificates that clients
-//! have set.
+//! It sends new keys and certificates to the mailboxes of the shards. Clients may have set
+//! certificates for a shard. When the shard's image names new ones, the shard sends their settings
+//! to the thread ([`CertificateOrder::Take`]), and gets the certificates in return.
 
 use super::Certificates;
 use crate::config::ShardTls;
@@ -25,7 +25,7 @@ pub(super) enum Ask {
     /// The mailboxes of all shards.
     Peers(Vec<Peer>),
     Order(CertificateOrder),
-    /// A shard starts: returns the TLS of its listeners, including what clients have set.
+    /// A shard starts. The reply has the TLS of its listeners, including what clients have set.
     Begin {
         altered: ShardTls,
         reply: Sender<Arc<[Option<Tls>]>>,
@@ -59,7 +59,8 @@ impl CertificateThread {
         self.send(Ask::Order(order));
     }
 
-    /// The TLS settings of a shard's listeners; None if clients have altered none of them.
+    /// The TLS settings of a shard's listeners. None if clients have altered none of them, or if
+    /// the thread does not run.
     pub(crate) fn begin(&self, altered: ShardTls) -> Option<Arc<[Option<Tls>]>> {
         if altered.replacements.is_empty() {
             return None;
@@ -86,7 +87,7 @@ fn run(mut certificates: Certificates, receiver: &Receiver<Ask>) {
             Ok(Ask::Order(CertificateOrder::Take(altered))) => certificates.take(&altered),
             Ok(Ask::Begin { altered, reply }) => {
                 certificates.take(&altered);
-                // The receiver is gone if the shard failed to start.
+                // The send fails if the shard has given up its start. This does not matter.
                 let _ = reply.send(certificates.listeners.of_shard(altered.shard));
             }
             Err(RecvTimeoutError::Timeout) => certificates.look(false),

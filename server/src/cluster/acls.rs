@@ -34,7 +34,8 @@ impl ClusterImage {
         self.access_version
     }
 
-    /// Whether the other image, of the same process, has changes that this one lacks.
+    /// Whether the topics or the access rights of the other image are newer than those of this one.
+    /// Both images must be of the same process. Other changes do not count.
     pub(crate) fn is_older_than(&self, other: &Self) -> bool {
         self.version() < other.version() || self.access_version < other.access_version
     }

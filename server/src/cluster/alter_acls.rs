@@ -101,8 +101,9 @@ fn principal<'t>(text: &'t Str<'_>) -> Result<&'t str, Refused> {
     })
 }
 
-/// Deletes ACLs. Each filter is answered with its matches, so an ACL may occur more than once. If
-/// the answer would be too long, all filters are refused, as Kafka does beyond 10,000 removed ACLs.
+/// Deletes ACLs. The answer has the matches of each filter, so an ACL that several filters match
+/// occurs more than once. All filters are refused if the answer would be too long, or if too many
+/// ACLs had to be compared. Kafka refuses all filters if they match more than 10,000 ACLs.
 pub fn delete_acls(
     view: &View<'_>,
     request: &DeleteAclsRequest<'_>,
@@ -131,8 +132,8 @@ pub fn delete_acls(
     Change { records: records.collect(), response }
 }
 
-/// The number of ACLs that the filters of a request may still compare, and that they may still
-/// match.
+/// The rest of a request's limits, for its later filters: how many more ACLs these filters may
+/// compare, and how many more they may match.
 struct Left {
     to_look_at: usize,
     to_answer: usize,

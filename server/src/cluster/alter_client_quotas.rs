@@ -18,8 +18,8 @@ use std::net::IpAddr;
 /// The parts of an entity in the request, by kind; None is the default entity.
 type Parts<'r> = BTreeMap<&'r str, Option<&'r str>>;
 
-/// Changes quotas. If an entity is named twice, its first alteration is applied, but the answer for
-/// the entity is an error.
+/// Changes quotas. If the request names an entity twice, its first alteration is applied, although
+/// the answer for the entity is an error. The second alteration is ignored.
 pub fn alter_client_quotas(
     view: &View<'_>,
     request: &AlterClientQuotasRequest<'_>,
@@ -115,7 +115,7 @@ fn admit(view: &View<'_>, entity: Entity, added: &mut BTreeSet<Entity>) -> Resul
     Ok(())
 }
 
-/// Checks an entity in Kafka's order.
+/// Checks an entity. The order of the checks is Kafka's.
 fn checked(parts: &Parts<'_>) -> Result<Entity, Refused> {
     if parts.is_empty() {
         return Err(invalid("Invalid empty client quota entity"));
@@ -135,7 +135,7 @@ fn checked(parts: &Parts<'_>) -> Result<Entity, Refused> {
         return Err(invalid(words));
     };
     let Entity::Ip(Name::Of(ip)) = &entity else { return Ok(entity) };
-    // An address has several spellings; the canonical one is stored and looked up.
+    // An address has several spellings; the canonical spelling is stored and looked up.
     match ip.parse::<IpAddr>() {
         Ok(ip) => Ok(Entity::Ip(Name::of(&ip.to_canonical().to_string()))),
         Err(_) => Err(invalid(format!("{ip} is not a valid IP or resolvable host."))),

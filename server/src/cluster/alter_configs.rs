@@ -47,7 +47,8 @@ pub fn alter_configs(
     change.map(|responses| AlterConfigsResponse { responses, ..Default::default() })
 }
 
-/// The names of broker configs in records that have no effect in muster, for the log.
+/// The names of the broker configs that the records set although they have no effect in muster. The
+/// names are for the log.
 pub fn set_without_effect(records: &[ClusterRecord<'_>]) -> impl Iterator<Item = String> {
     records.iter().filter_map(|record| {
         let ClusterRecord::Config(key, Some(_)) = record else { return None };
@@ -98,7 +99,8 @@ fn alter_all(
     }
     let is_repeated = |resource: &&AlterConfigsResource<'_>| times[&identity(resource)] > 1;
     let describer = Describer::new(view.config, view.image, view.shard);
-    // The broker refuses a resource that is named twice, so it does not reach the controller.
+    // Kafka's broker refuses a resource that is named twice. Kafka's controller never sees it, so
+    // an unknown operation on such a resource does not make the controller fail.
     let mut named_once = resources.iter().filter(|resource| !is_repeated(resource));
     let is_senseless = named_once.any(|resource| is_senseless(view, resource));
     let groups = view.image.configured_count(GROUP_RESOURCE);
@@ -211,8 +213,8 @@ struct Budgets<'r, 'c, 'i> {
     subscriptions: SubscriptionBudget<'i>,
 }
 
-/// Counts the groups with configs (the groups need not exist), and limits how many a client may
-/// add.
+/// Counts the groups that have configs, and limits how many of them a client may add. These groups
+/// need not exist.
 struct GroupBudget<'r, 'c> {
     groups: usize,
     creator: &'r mut Creator<'c>,
@@ -242,9 +244,9 @@ impl GroupBudget<'_, '_> {
     }
 }
 
-/// The error for a resource of a request that has an operation unknown to Kafka's controller. The
-/// controller fails for all resources that reach it. Resources that the broker refuses before have
-/// their own errors.
+/// The error for a resource of a request that makes Kafka's controller fail because of an unknown
+/// operation. The controller then fails for all resources, except those that Kafka's broker has
+/// refused before: these have their own errors.
 fn senseless(
     view: &View<'_>,
     describer: &Describer<'_>,
@@ -259,9 +261,9 @@ fn senseless(
     refused.unwrap_or_else(|| Refused::without_message(ErrorCode::UnknownServerError))
 }
 
-/// Whether an unknown operation reaches the controller. It does not if the broker refuses the
-/// resource first: because it is a broker resource, or because its config does not allow another
-/// operation.
+/// Whether an unknown operation on a resource makes Kafka's controller fail. It does not if the
+/// resource is refused before that, for one of two reasons. The broker may refuse it: for example,
+/// it allows no unknown operation on a broker's configs. Or a known operation on it may fail.
 fn is_senseless(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> bool {
     let is_known = |config: &&AlterableConfig<'_>| is_operation(config.config_operation);
     let known: Vec<_> = resource.configs.iter().filter(is_known).cloned().collect();
@@ -357,8 +359,8 @@ fn check_broker(
     refuse(&|name| view.config.is_pinned(name), &why)
 }
 
-/// The key in milliseconds that has to be altered instead of a key in hours or minutes, because it
-/// takes precedence; None for any other key.
+/// If `name` is a key in hours or minutes: the key in milliseconds that takes precedence over it,
+/// so that it has to be altered instead. None for any other key.
 fn finest(name: &str) -> Option<&'static str> {
     let obeyed = TopicConfig::KEYS.iter().filter(|key| key.flags.obeyed);
     obeyed

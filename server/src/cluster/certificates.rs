@@ -7,8 +7,8 @@ use crate::config::{Replacement, Served, ServedListener, ShardTls, listener_with
 use muster_codec::ControllerRequest;
 use muster_codec::messages::{AlterConfigsResource, IncrementalAlterConfigsRequest};
 
-/// The TLS that brokers would have after a request, for the listeners whose certificates the
-/// request names or changes. Resources that are refused for another reason are left out.
+/// The certificates that brokers would have after a request, for the listeners whose certificates
+/// the request names or changes. Leaves out resources that are refused for another reason.
 pub(crate) fn certificates_of(view: &View<'_>, request: &ControllerRequest<'_>) -> Vec<ShardTls> {
     match request {
         ControllerRequest::IncrementalAlterConfigs(body) => {
@@ -28,8 +28,8 @@ pub(crate) fn certificates_of(view: &View<'_>, request: &ControllerRequest<'_>) 
     }
 }
 
-/// The first listener for which a request alters certificate keys, and for which altered
-/// certificate keys are still stored after the request; None if there is none. The name is in lower
+/// The first listener whose certificate keys a request alters, and of which altered certificate
+/// keys are still stored after the request. None if there is no such listener. The name is in lower
 /// case, as in the keys.
 pub(crate) fn listener_left_with_certificates(
     view: &View<'_>,

@@ -28,8 +28,8 @@ pub struct Creator<'c> {
 }
 
 impl Creator<'_> {
-    /// Checks that the client may create one more item. `is_short` is set if little is left for all
-    /// clients.
+    /// Checks that the client may create one more item. `is_short` says that few more items may be
+    /// created, by all clients together.
     pub(crate) fn admits(&mut self, is_short: bool) -> Result<(), Refused> {
         if self.shares.admits(self.now, self.host, is_short) {
             return Ok(());
@@ -49,8 +49,7 @@ pub(crate) struct Refused {
     pub(crate) message: Option<String>,
 }
 
-/// Whether the timeout is 0 or negative. As in Kafka, REQUEST_TIMED_OUT then precedes all other
-/// checks.
+/// Whether a request with this timeout has timed out, as in Kafka: the timeout is 0 or negative.
 pub(crate) fn is_timed_out(timeout_ms: i32) -> bool {
     timeout_ms <= 0
 }

@@ -27,7 +27,7 @@ impl<'i> SubscriptionBudget<'i> {
         Self { image, uses: None }
     }
 
-    /// Checks the new state of a subscription against the limits, and counts it.
+    /// Checks that the new state of a subscription is valid and within the limits, and counts it.
     pub(super) fn check(&mut self, name: &str, after: &Overrides) -> Result<(), Refused> {
         if name.is_empty() {
             return Err(Refused::new(

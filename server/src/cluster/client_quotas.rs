@@ -11,8 +11,8 @@ impl ClusterImage {
         &self.client_quotas
     }
 
-    /// Sets or removes a quota. An unknown kind has no effect. A quota of NaN has none either: no
-    /// rate exceeds it.
+    /// Sets or removes a quota. A record with an unknown kind of entity or of quota has no effect.
+    /// A value of NaN removes the quota, because no rate exceeds NaN.
     pub(super) fn put_client_quota(
         &mut self,
         key: &ClientQuotaKey<'_>,
@@ -49,7 +49,7 @@ pub(super) fn entity(mut parts: BTreeMap<&str, Name>) -> Option<Entity> {
     }
 }
 
-/// The name of an entity; None for the default entity.
+/// The name of an entity in a record or request. None stands for the default entity.
 pub(super) fn name_of(name: Option<&str>) -> Name {
     name.map_or(Name::Default, Name::of)
 }

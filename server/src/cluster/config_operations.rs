@@ -59,8 +59,9 @@ pub(super) fn apply(
     Ok(after)
 }
 
-/// The text of a list before an operation: as the resource has it, else Kafka's default, whatever
-/// the file or the configs of brokers say. None if the config is not a list.
+/// The list to which an operation appends items, or from which it removes them: the resource's own
+/// value, else Kafka's default. The server's config file and the configs of brokers do not count.
+/// None if the config is no list, or if Kafka's controller does not know its type.
 fn list(resource_type: i8, before: &Overrides, name: &str) -> Option<String> {
     let (config_type, default) = match resource_type {
         TOPIC_RESOURCE => {
@@ -78,13 +79,14 @@ fn list(resource_type: i8, before: &Overrides, name: &str) -> Option<String> {
     (config_type == ConfigType::List).then_some(text)
 }
 
-/// Whether a value has an item twice. Kafka refuses such an APPEND to a broker's config only.
+/// Whether a value has an item twice. Kafka refuses to append such a value only to a config of a
+/// broker.
 fn repeats(value: &str) -> bool {
     items_of_operation(value).collect::<BTreeSet<_>>().len() < items_of_operation(value).count()
 }
 
-/// Applies APPEND or SUBTRACT to a list. Items are compared including blanks, as in Kafka. APPEND
-/// skips items that the list has; SUBTRACT removes the first equal item.
+/// Applies APPEND or SUBTRACT to a list. As in Kafka, blanks around an item belong to the item.
+/// APPEND skips items that the list has; SUBTRACT removes the first equal item.
 fn changed_list(list: &str, operation: i8, value: &str) -> String {
     let mut items: Vec<&str> = list.split(',').filter(|item| !item.is_empty()).collect();
     for item in items_of_operation(value) {

@@ -1,5 +1,6 @@
-//! The config overrides of all resources. A persistent tree: a copy shares its contents, and a
-//! change copies one path. Both are cheap even with 100,000 groups that have configs.
+//! The config overrides of all resources, in persistent trees: a copy shares all nodes, and a
+//! change copies one path. So copies and changes are cheap even with 100,000 groups that have
+//! configs.
 
 use crate::config::Overrides;
 use imbl::OrdMap;
@@ -62,8 +63,8 @@ impl Configs {
         }
     }
 
-    /// The names of a type's resources that differ between two tables, one of which was derived
-    /// from the other. The cost is proportional to the number of changes.
+    /// The names of the resources of a type whose configs differ between two tables. One table must
+    /// be derived from the other: then the cost is proportional to the number of changes.
     pub(super) fn changed<'c>(&'c self, before: &'c Self, resource_type: i8) -> Vec<&'c str> {
         match (before.0.get(&resource_type), self.0.get(&resource_type)) {
             (Some(before), Some(after)) => before.diff(after).map(name).collect(),

@@ -15,8 +15,8 @@ use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use std::collections::BTreeMap;
 
 /// Adds partitions to topics. A topic that is named twice is answered once, with an error. But if
-/// the request has timed out and names at least one topic exactly once, every entry gets
-/// REQUEST_TIMED_OUT.
+/// the request has timed out, and names at least one topic only once, each entry of the request is
+/// answered with REQUEST_TIMED_OUT.
 pub fn create_partitions(
     view: &View<'_>,
     quota: &mut MutationQuota<'_>,

@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Creates topics. A topic that is named twice is answered once, with an error. But if the request
-/// has timed out and names at least one topic exactly once, every entry gets REQUEST_TIMED_OUT.
+/// has timed out, and names at least one topic only once, each entry of the request is answered
+/// with REQUEST_TIMED_OUT.
 pub fn create_topics(
     view: &View<'_>,
     (ids, quota): (&mut dyn Ids, &mut MutationQuota<'_>),
@@ -56,9 +57,9 @@ pub fn create_topics(
     Change { records, response: CreateTopicsResponse { topics, throttle_time_ms } }
 }
 
-/// Creates topics that a client named in Metadata, with default configs. Topics that exist by now
-/// or cannot be created are left out: the client asks again and gets the error. Also returns the
-/// reason, for the operator, if a limit refuses further topics.
+/// Creates topics, with default configs, because a Metadata request has named them. Leaves out
+/// topics that exist meanwhile or cannot be created: the client asks again, and then gets the
+/// error. If a limit refuses further topics, also returns the reason, for the operator.
 pub fn auto_create(
     view: &View<'_>,
     ids: &mut dyn Ids,
@@ -161,7 +162,8 @@ impl<'v> Creation<'v> {
             let words = format!("Topic '{name}' already exists.");
             return Err(Refused::new(ErrorCode::TopicAlreadyExists, words));
         }
-        // As in Kafka, names that collide are both created if one request has both.
+        // Names that collide only with each other, in the same request, are both created, as in
+        // Kafka.
         if let Some(other) = self.view.image.colliding(name) {
             let words = format!("Topic '{name}' collides with existing topic: {other}");
             return Err(Refused::new(ErrorCode::InvalidTopicException, words));
@@ -205,8 +207,8 @@ impl<'v> Creation<'v> {
         Ok(())
     }
 
-    /// Checks limits for a topic that a client creates by naming it. While there are few topics,
-    /// any client may create one.
+    /// Checks the limits for a topic that is created because a client has named it. While there are
+    /// few topics, each client may create one; later only clients with a share left.
     fn check_limits_by_name(&self, creator: &mut Creator<'_>) -> Result<(), Refused> {
         let (topics, partitions) = (self.image.topic_count(), self.image.partition_count());
         if topics >= AUTO_TOPICS_MAX || partitions >= AUTO_PARTITIONS_MAX {
@@ -291,8 +293,8 @@ pub(super) fn slots(view: &View<'_>, topic_id: Uuid, partitions: Range<i32>) -> 
     partitions.map(slot).map(|slot| slot.0 as i32).collect()
 }
 
-/// The node of each partition, by index, after Kafka's checks. The partition gets the slot with the
-/// number of the node, which that node leads.
+/// The node of each partition, by index, after Kafka's checks. Each partition gets the slot that
+/// has the number of its node, because that node leads this slot.
 fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<i32>, Refused> {
     let set = [
         ("replication factor", i32::from(topic.replication_factor)),

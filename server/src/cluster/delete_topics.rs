@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
 /// Deletes topics by name, or from version 6 on also by id, at the time `wall`. A topic that is
-/// named twice is answered once. Entries with both a name and an id, or with neither, are answered
-/// one by one. So are all entries if the request has timed out, or if deletion is disabled.
+/// named twice is answered once. But each entry has an answer of its own if it has both a name and
+/// an id, or neither. All entries have answers of their own if deletion is disabled, or if the
+/// request has timed out and [`named_once`] returns at least one topic.
 pub fn delete_topics(
     view: &View<'_>,
     wall: Wall,
@@ -89,9 +90,9 @@ fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
     asked
 }
 
-/// Whether a request that names a topic by its id also names it by its name: the topic is then
-/// answered once, with an error. If the name occurs several times, only the name is refused, and
-/// the topic is deleted by its id.
+/// Whether a request that has the id of a topic also has its name, exactly once. Then the topic is
+/// answered once, with an error. If the request has the name several times, only the name is
+/// refused, and the topic is deleted by its id.
 fn is_named_once_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
     let topic = view.image.topic_by_id(id);
     topic.is_some_and(|topic| asked.get(&(Some(&*topic.name), Uuid::ZERO)) == Some(&1))

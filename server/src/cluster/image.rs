@@ -157,19 +157,18 @@ impl ClusterImage {
         self.deleted.iter().map(|(id, topic)| (*id, topic))
     }
 
-    /// A topic whose name differs only in `.` and `_`, which metrics do not distinguish.
+    /// A topic whose name is the same as `name`, if `.` and `_` are not distinguished, as in
+    /// metrics.
     pub fn colliding(&self, name: &str) -> Option<&str> {
         self.metric_names.colliding(name)
     }
 
-    /// The overrides of a resource. `resource_type` is Kafka's number (2 topic, 4 broker, 32
-    /// group).
+    /// The overrides of a resource. `resource_type` is Kafka's number, for example 2 for a topic.
     pub fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides> {
         self.configs.get(resource_type, name)
     }
 
-    /// The names of the resources of a type whose configs differ from their configs in an earlier
-    /// image.
+    /// The names of the resources of a type whose configs are not the same as in an earlier image.
     pub fn reconfigured<'i>(&'i self, before: &'i Self, resource_type: i8) -> Vec<&'i str> {
         self.configs.changed(&before.configs, resource_type)
     }
@@ -256,7 +255,7 @@ impl ClusterImage {
         }
     }
 
-    /// Applies a record. An image changes in no other way.
+    /// Applies a record. An image changes only in this way, except for its versions.
     pub fn apply(&mut self, record: &ClusterRecord<'_>) {
         match record {
             ClusterRecord::Topic(key, Some(value)) => self.put_topic(key, value),
@@ -281,17 +280,19 @@ impl ClusterImage {
         self.insert(Topic { id: key.topic_id, name, partitions: value.partitions, slots });
     }
 
-    /// Sets the versions to the position at which the load of shard 0's log ended. During the
-    /// replay they counted changes, which may be more than operations. A version never goes back,
-    /// as records of groups hold the version for which their regular expressions were resolved.
+    /// Sets the versions to the position at which the load of shard 0's log ended. The replay has
+    /// increased them by one for each change, and an operation may have several changes: so they
+    /// may be higher than this position. If they stayed higher, a later load could set a lower
+    /// version. It must not, because records of groups have the version for which their regular
+    /// expressions were resolved.
     pub(crate) fn loaded_at(&mut self, position: u64) {
         self.date_all(position.cast_signed());
         self.access_version = position.cast_signed();
     }
 
-    /// Makes all versions newer than the versions of `before`, the image before shard 0 was loaded
-    /// again. Shards with the old image then treat all topics as new, and missing topics as
-    /// deleted.
+    /// Called when shard 0 was loaded again. Makes the versions of topics newer than those of
+    /// `before`, the image before the load. Shards that had that image then treat all topics as
+    /// new, and topics that are missing now as deleted.
     pub(crate) fn changed_since(&mut self, before: &Self) {
         self.date_all(self.topics_version.max(before.topics_version + 1));
     }

@@ -15,8 +15,9 @@ pub const PARTITIONS_MAX: i64 = 300_000;
 /// Topics, including internal ones.
 pub const TOPICS_MAX: usize = 100_000;
 
-/// Topics and partitions that clients may create by naming them; what remains is for CreateTopics.
-/// Unused topics do not expire.
+/// With this number of topics, or of partitions of user topics, clients can no longer create topics
+/// by naming them. CreateTopics can create further topics, up to the maximum. Unused topics do not
+/// expire.
 pub const AUTO_TOPICS_MAX: usize = TOPICS_MAX / 4 * 3;
 pub const AUTO_PARTITIONS_MAX: i64 = PARTITIONS_MAX / 4 * 3;
 
@@ -56,8 +57,8 @@ pub const ACLS_LOOKED_AT_MAX: usize = 2_000_000;
 pub const QUOTA_ENTITIES_MAX: usize = 10_000;
 pub const QUOTA_ENTITY_BYTES_MAX: usize = 1_024;
 
-/// Above these numbers, the topics that an address may create by naming them, and the groups for
-/// which it may set configs, are limited to its [`CREATOR_SHARE`].
+/// From these numbers on, each address may only create items from its [`CREATOR_SHARE`]: topics
+/// that it creates by naming them, and groups for which it sets configs.
 pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;
 pub const AUTO_PARTITIONS_SHARED: i64 = AUTO_PARTITIONS_MAX / 2;
 pub const GROUP_CONFIGS_SHARED: usize = GROUP_CONFIGS_MAX / 2;
@@ -65,8 +66,8 @@ pub const GROUP_CONFIGS_SHARED: usize = GROUP_CONFIGS_MAX / 2;
 /// The share of an address: 1,000 topics or groups with configs at once, then one more each minute.
 pub const CREATOR_SHARE: ShareLimits = ShareLimits { burst: 1_000, every_ms: 60_000 };
 
-/// Characters of a topic name (Kafka's `Topic.MAX_NAME_LENGTH`). Followed by a hyphen and five
-/// digits the name is still a valid file name.
+/// Characters of a topic name (Kafka's `Topic.MAX_NAME_LENGTH`). With a hyphen and five digits at
+/// its end, such a name is still a valid name of a file.
 pub const TOPIC_NAME_CHARS_MAX: usize = 249;
 
 const _: () = assert!(PARTITIONS_PER_REQUEST_MAX <= PARTITIONS_PER_TOPIC_MAX);

@@ -1,17 +1,18 @@
-//! Topic names as Kafka's metrics show them, with `_` for `.`. Topics with the same name there
-//! collide.
+//! Topic names as Kafka's metrics show them, with `_` for `.`. Topics whose names are the same in
+//! metrics collide.
 
 use imbl::OrdMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Topics with a `.` or `_` in their names, by their names in metrics. Topics that one request
-/// created may share a name.
+/// The topics with a `.` or `_` in their names, by their names in metrics. One name in metrics may
+/// belong to several topics, if they were created by one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct MetricNames(OrdMap<String, BTreeSet<Arc<str>>>);
 
 impl MetricNames {
-    /// Whether the table has a topic: names without `.` and `_` cannot collide.
+    /// Whether a topic with this name belongs into the table. Names without `.` and `_` do not,
+    /// because they cannot collide.
     pub(super) fn has(name: &str) -> bool {
         name.contains(['.', '_'])
     }

@@ -1,5 +1,5 @@
-//! The records that reset a cluster to its initial state. Users keep their credentials, as
-//! connected clients have authenticated with them.
+//! The records that reset a cluster to its initial state. Users keep their credentials, because
+//! clients that are connected have authenticated with them.
 
 use super::change::config_record;
 use super::{ClusterImage, deleted_topic_record};

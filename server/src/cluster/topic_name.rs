@@ -5,7 +5,7 @@ use super::limits::TOPIC_NAME_CHARS_MAX;
 /// Names of Kafka's internal topics that muster does not have.
 const RESERVED: &[&str] = &["__cluster_metadata"];
 
-/// Whether it is the name of an internal topic that muster does not have.
+/// Whether a name is that of an internal topic that muster does not have.
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }

@@ -40,7 +40,8 @@ impl FromIterator<Endpoint> for Endpoints {
 pub struct View<'a> {
     pub image: &'a ClusterImage,
     pub offline: &'a OfflinePartitions,
-    /// The config of the file and the command line, without the changes of clients.
+    /// The config of the server's file and command line. It lacks the values that clients have
+    /// altered.
     pub config: &'a Config,
     pub placement: Placement,
     /// The addresses for clients of one listener, by shard number, which is the node id.
@@ -62,17 +63,17 @@ pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     }
 }
 
-/// The slot whose partition of `__share_group_state` holds the share state of a topic partition. It
-/// is the partition's own slot. A partition without a slot uses the first slot of its leader; None
-/// if the leader has no slot.
+/// The slot whose partition of `__share_group_state` has the share state of a topic's partition.
+/// This is the slot of the topic's partition. If it has none, it is the first slot of its leader;
+/// None if the leader has no slot.
 pub fn state_slot(topic: &Topic, partition: i32, placement: Placement) -> Option<Slot> {
     let of_leader = || placement.slots_of(leader(topic, partition, placement)).next();
     topic.slot(partition).or_else(of_leader)
 }
 
-/// The address of a partition in messages of transactions. All partitions of a shard share one
-/// address, as they are loaded together. So at startup each shard, not each slot, reports to the
-/// coordinators, and one question covers all batches of a request.
+/// The number that stands for a partition in messages of transactions: the number of its shard. All
+/// partitions of a shard are loaded together. So at startup the shard reports to the coordinators
+/// once for all of them, and one question to a coordinator covers all batches of a request.
 pub fn transaction_slot(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     leader(topic, partition, placement)
 }

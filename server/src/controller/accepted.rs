@@ -1,5 +1,5 @@
-//! The image of the cluster with all changes that the log has accepted, as the state machine of the
-//! cluster's records.
+//! The newest image of the cluster, which has all changes that were appended to the log, even if
+//! they are not durable. It is built from the cluster's records by a state machine.
 
 use crate::cluster::ClusterImage;
 use crate::config::Config;
@@ -27,10 +27,11 @@ pub(crate) struct Accepted {
 #[derive(Debug)]
 struct ImageMachine {
     image: ClusterImage,
-    /// The config from the file and the command line. The records of the image are the differences
-    /// from it.
+    /// The config from the file and the command line. A snapshot stores the image as records that
+    /// say how it differs from this config.
     config: Arc<Config>,
-    /// The position up to which a snapshot contains all records; 0 without a snapshot.
+    /// Records up to this position are in the opened snapshot, so they are not replayed. 0 if there
+    /// was no snapshot.
     in_snapshot: u64,
 }
 
@@ -41,9 +42,9 @@ impl Machine for ImageMachine {
 
     type Record<'r> = ClusterRecord<'r>;
     type Held = Unlimited;
-    /// The records are written at once.
+    /// One call writes all records.
     type Walk = ();
-    /// The records are passed at once.
+    /// One call passes all records.
     type Restating = ();
     /// An image is not audited.
     type Place = ();
@@ -157,7 +158,7 @@ impl Accepted {
     }
 
     /// Appends records as one atomic operation, and applies them. Returns the operation's position
-    /// in the cluster's partition.
+    /// in the cluster's slot.
     ///
     /// # Errors
     /// The operation is too large for the log. Nothing is written.

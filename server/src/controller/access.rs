@@ -1,10 +1,11 @@
-//! The answer to a change of access rights leaves once every shard has taken the change. After it
-//! no shard grants a revoked right.
+//! A change of access rights is answered when every shard has applied it. From then on no shard
+//! grants a revoked right.
 //!
-//! A shard reports the version of access that it has taken: when it is loaded, with each image, and
-//! when it has stopped, because it has no clients then. The answer also waits for a shard that is
-//! being loaded again: the image is in its mailbox. If the load fails, the process ends. A
-//! controller that is loaded again knows no versions, and sends its image to all shards.
+//! Each image has a version of the access rights. A shard reports the version that it applies: when
+//! it is loaded, with each new image, and when it has stopped (it has no clients then). An answer
+//! also waits for a shard that is being loaded again and will find the image in its mailbox. If the
+//! load fails, the process ends. After the controller is loaded again it knows no versions, and
+//! sends its image to all shards.
 
 use super::Pending;
 use crate::event::Command;
@@ -12,8 +13,8 @@ use muster_codec::ControllerRequest;
 use muster_faults::Fault;
 use std::collections::VecDeque;
 
-/// The answers whose changes are durable but not taken by all shards, and the versions of access
-/// that shards have taken.
+/// Answers to durable changes of access rights that not all shards have applied, and the newest
+/// version of the access rights that each shard has applied.
 #[derive(Debug)]
 pub(super) struct Access {
     taken: Vec<i64>,
@@ -31,7 +32,7 @@ impl Access {
         self.taken[by as usize] = version;
     }
 
-    /// Sends an answer at once, or when all shards have taken the version of its change.
+    /// Sends an answer. One about access rights is sent when all shards have applied its version.
     pub(super) fn pass(&mut self, pending: Pending, out: &mut Vec<Command>) {
         match pending.access {
             Some(version) if version > self.by_all() && !Fault::EarlyAccess.is_injected() => {

@@ -1,6 +1,6 @@
-//! Changes of certificates. The certificate thread checks the certificates that a request would
-//! lead to. The request is decided with the outcome if it would still lead to the same
-//! certificates.
+//! Changes of certificates. The certificate thread first checks the certificates that would be used
+//! if a request were accepted. The controller then uses the result to decide the request, unless it
+//! would now lead to other certificates, which are checked first.
 
 use super::Asked;
 use crate::config::ShardTls;
@@ -9,7 +9,7 @@ use crate::mailbox::ToController;
 use crate::placement::CONTROLLER;
 use std::collections::BTreeMap;
 
-/// The reasons why certificates cannot be used, by shard.
+/// The reasons why a shard cannot use its certificates, by the number of the shard.
 pub(super) type Refusals = BTreeMap<u32, String>;
 
 /// The requests whose certificates are being checked.
@@ -37,8 +37,8 @@ impl Checks {
         self.waiting.insert(number, Waiting { asked, replacements });
     }
 
-    /// The request whose certificates were checked; None if an earlier controller ordered the
-    /// check.
+    /// Takes the request whose certificates were checked. None if the check was ordered by an
+    /// earlier controller, which this one has replaced.
     pub(super) fn checked(&mut self, number: u64) -> Option<Waiting> {
         self.waiting.remove(&number)
     }

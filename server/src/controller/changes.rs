@@ -21,7 +21,8 @@ use tracing::info;
 /// The maximum size of a list of ACLs in a line, in bytes; further ACLs are only counted.
 const ACLS_BYTES_MAX: usize = 2_048;
 
-/// The client of a change. If a client created a topic by naming it, only the host is known.
+/// The client that made a change. `admin` is None if a topic was created because the client named
+/// it: then only the client's host is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct By<'b> {
     pub(super) admin: Option<&'b AdminRequest>,
@@ -40,7 +41,7 @@ pub(super) enum Line {
     Quotas { of: String, quotas: String },
 }
 
-/// The lines about changes, limited by host: see the head of the file.
+/// Logs changes, but only a limited number of lines for the clients of each host.
 #[derive(Debug, Default)]
 pub(super) struct ChangeLines {
     by_host: Throttle<Arc<str>>,
@@ -152,7 +153,8 @@ fn in_words(Acl { pattern, entry }: &Acl) -> String {
     )
 }
 
-/// An entity in words, such as `user=alice,client-id=<default>`, with Kafka's word for the default.
+/// Describes the clients that a quota is for, such as `user=alice,client-id=<default>`. `<default>`
+/// is Kafka's word for the default.
 fn entity(parts: &[ClientQuotaEntity<'_>]) -> String {
     let part = |it: &ClientQuotaEntity<'_>| {
         let name = it.entity_name.as_deref();

@@ -11,12 +11,12 @@ use std::sync::Arc;
 /// The maximum number of messages that wait for the controller; each has the topics of one group.
 const MESSAGES_MAX: usize = 64;
 
-/// The maximum number of a group's topics that one heartbeat looks at. The others follow when these
-/// exist.
+/// A heartbeat handles at most this many of its group's missing topics. Later heartbeats handle the
+/// others, once these exist.
 pub(crate) const AT_ONCE_MAX: usize = 1_000;
 
-/// The maximum number of failures that are kept, as in Kafka. Beyond it the first to expire is
-/// dropped.
+/// At most this many failures are remembered, as in Kafka. If there are more, the one that expires
+/// first is forgotten.
 const FAILED_MAX: usize = 1_000;
 
 /// The creations under way, and those that failed recently.
@@ -30,8 +30,8 @@ pub(super) struct MissingTopics {
 }
 
 impl MissingTopics {
-    /// The topics that the controller has to create; None if all are under way or failed, or if too
-    /// many messages wait.
+    /// Returns the topics that the controller has to be asked for: those whose creation is not
+    /// under way and has not failed recently. None if there are none, or if too many messages wait.
     pub(super) fn ask(
         &mut self,
         now: i64,
@@ -59,7 +59,8 @@ impl MissingTopics {
         missing.iter().take(AT_ONCE_MAX).any(|topic| self.under_way.contains(&topic.name))
     }
 
-    /// Handles an answer of the controller, to this shard or to the failed shard that it replaces.
+    /// Handles the controller's answer. The request was sent by this shard, or before the shard
+    /// failed and was loaded again.
     pub(super) fn created(&mut self, now: i64, created: Created) {
         let Created { topics, failed, retry_ms } = created;
         self.messages = self.messages.saturating_sub(1);

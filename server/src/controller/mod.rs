@@ -2,11 +2,11 @@
 //! ids, credentials, ACLs, client quotas. It runs on shard 0, whose log contains the records of the
 //! cluster.
 //!
-//! The inputs of [`Controller`] are the messages of shards ([`Controller::take`]), each with the
-//! [`Inputs`] of a decision, and the end of flushes of the log ([`Controller::publish`]). Its
-//! outputs are messages to shards, once the change is durable: first the image to all shards, then
-//! the answers. So a client whose topic was created finds the topic on its shard. The answer to a
-//! change of access rights waits until every shard has taken the image (`access.rs`).
+//! [`Controller::take`] handles the messages of shards; [`Inputs`] has all else that a decision
+//! needs. [`Controller::publish`] is called at the end of each flush of the log. When a change is
+//! durable, it sends the new image to all shards, and then the answers. So a client whose topic was
+//! created finds the topic on its shard. The answer to a change of access rights waits until every
+//! shard has applied the image (`access.rs`).
 //!
 //! [`ControllerRequests`] is the other side, on every shard: it sends requests that only the
 //! controller decides, and limits the requests that wait there.
@@ -19,10 +19,10 @@
 //! keeps the creations under way. The group finds the created topics in its next image. If a
 //! creation failed, the status in later answers says why.
 //!
-//! Deleted topics: shard 0 writes the deletion, then each shard writes tombstones for the offsets
-//! of its groups. Until all shards have reported that these are durable, the image notes the topic
-//! as deleted, in a record of its own, because the server may end in between. Every shard looks for
-//! offsets of noted topics when it starts.
+//! When a topic is deleted, shard 0 writes the deletion. Then each shard writes tombstones for the
+//! topic's offsets in its groups, and reports when they are durable. The server may end before all
+//! shards have reported. So until then the image has a record of the deleted topic, and every shard
+//! that starts looks for offsets of topics with such a record.
 
 mod accepted;
 mod access;
@@ -60,11 +60,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::{error, info};
 
-/// The maximum number of records in one operation of the log, for records of removals.
+/// The maximum number of records in one operation of the log that removes parts of the image.
 const FORGOTTEN_AT_ONCE: usize = 10_000;
 
-/// The controller: the image before and after the changes that are not durable yet, and these
-/// changes.
+/// The controller. It has the changes that are not durable yet, the image without them, and the
+/// image with them.
 #[derive(Debug)]
 pub(crate) struct Controller {
     /// The id in the stamp of the data directory.
@@ -77,22 +77,23 @@ pub(crate) struct Controller {
     answers: VecDeque<(u64, Pending)>,
     access: Access,
     checks: Checks,
-    /// For each shard: the version up to which its groups have no offsets of deleted topics.
+    /// For each shard: up to which version of the image all offsets of deleted topics have been
+    /// removed from the shard's groups. None if the shard has not reported yet.
     forgotten: Vec<Option<i64>>,
-    /// The shares of addresses in the topics and configs that clients may create.
+    /// How much each client address may use of the budget for topics and configs.
     shares: Shares,
-    /// The used part of the clients' quotas of changes.
+    /// How much the clients have used of their controller mutation quotas.
     buckets: Buckets,
     lines: ChangeLines,
 }
 
-/// A message to a shard that waits until a position is durable.
+/// A message to a shard, which is sent when the log is durable up to some position.
 #[derive(Debug)]
 struct Pending {
     to: u32,
     message: FromController,
-    /// The version of access that every shard must have taken before; None if the message is not
-    /// about access rights.
+    /// The version of the access rights that every shard must have applied before the message is
+    /// sent. None if the message is not about access rights.
     access: Option<i64>,
 }
 
@@ -107,7 +108,8 @@ struct Asked {
 /// The inputs of a decision.
 pub(crate) struct Inputs<'i> {
     pub(crate) times: Times,
-    /// The view of the controller's shard. Decisions use the accepted image instead of the view's.
+    /// The view of shard 0. Decisions ignore its image, and use the controller's own, which has all
+    /// changes that were accepted so far.
     pub(crate) view: View<'i>,
     pub(crate) ids: &'i mut dyn Ids,
     pub(crate) errors: &'i mut RequestErrors,
@@ -116,7 +118,8 @@ pub(crate) struct Inputs<'i> {
 }
 
 impl Controller {
-    /// `common` is the config from the file and the command line; `config` has altered ones, too.
+    /// `common` is the config from the file and the command line; `config` also has configs that
+    /// clients have altered.
     pub(crate) fn new(
         image: Arc<ClusterImage>,
         (cluster_id, shards): (Arc<str>, u32),
@@ -153,8 +156,9 @@ impl Controller {
         &self.published
     }
 
-    /// Answers all pending requests with an error, because their changes may have been made.
-    /// Requests whose certificates are being checked go to the next controller.
+    /// Ends this controller. All pending requests are answered with an error, although their
+    /// changes may have been made. Requests whose certificates are being checked go to the next
+    /// controller.
     pub(crate) fn leave(self) -> impl Iterator<Item = Command> {
         let flushed = self.access.leave();
         let pending = flushed.chain(self.answers.into_iter().map(|(_, pending)| pending));
@@ -340,8 +344,8 @@ impl Controller {
     }
 
     /// Writes the records of a change. The message is sent once they are durable. A message about
-    /// access rights waits even if nothing is changed: an earlier change may still be on its way to
-    /// shards.
+    /// access rights also waits for all shards, even if its request changed nothing: they may not
+    /// have applied an earlier change yet.
     fn write_change(
         &mut self,
         inputs: Inputs<'_>,
@@ -361,8 +365,9 @@ impl Controller {
         self.answers.push_back((position, Pending { to, message, access }));
     }
 
-    /// Writes the records of a change, and logs changes of clients. Returns the position of the
-    /// cluster's partition that must be durable before the accepted image may be seen.
+    /// Writes the records of a change, and logs it if a client made it. Returns a position in the
+    /// cluster's slot. No client may see the accepted image until the log is durable up to this
+    /// position.
     pub(crate) fn write_records(
         &mut self,
         log: &mut Groups,
@@ -387,7 +392,7 @@ impl Controller {
         Ok(self.unpublished.back().map_or(0, |(position, _)| *position))
     }
 
-    /// Sends the changes that are durable up to this position of the cluster's partition.
+    /// Sends the changes that are durable up to this position of the cluster's slot.
     pub(crate) fn publish(&mut self, flushed: u64, out: &mut Vec<Command>) {
         out.extend(self.checks.take_orders());
         let mut is_new = false;
@@ -409,7 +414,8 @@ impl Controller {
     }
 }
 
-/// The quota of a request. Clients know THROTTLING_QUOTA_EXCEEDED only from a version on (KIP-599).
+/// The quota of a request. From version `strict_from` on, clients know the error
+/// THROTTLING_QUOTA_EXCEEDED (KIP-599).
 fn quota<'b>(
     buckets: &'b mut Buckets,
     admin: &AdminRequest,

@@ -68,7 +68,7 @@ pub(super) fn refused(body: &InitProducerIdRequest<'_>) -> Option<InitProducerId
     refusal(body).map(InitProducerIdResponse::refused)
 }
 
-/// The error of a request: an id without an epoch, or an epoch without an id, is invalid.
+/// Returns an error for a request with a producer id but no epoch, or with an epoch but no id.
 fn refusal(body: &InitProducerIdRequest<'_>) -> Option<ErrorCode> {
     let is_invalid = (body.producer_id == -1) != (body.producer_epoch == -1);
     is_invalid.then_some(ErrorCode::InvalidRequest)

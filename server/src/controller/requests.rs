@@ -1,5 +1,5 @@
-//! A shard's requests to the controller, and their limits: requests take memory in the controller's
-//! mailbox even after their clients have gone.
+//! Sends a shard's requests to the controller and limits them. The limits are needed because a
+//! request takes memory in the controller's mailbox even after its client has gone.
 
 use super::missing_topics::MissingTopics;
 use super::producer_ids::{ProducerIds, refused};
@@ -16,11 +16,11 @@ use muster_coordinator::{EVENT_NAME_BYTES_MAX, MissingTopic, RequestId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The maximum size of a shard's requests that wait for the controller: far more than clients send
-/// that wait for each answer.
+/// The maximum total size of requests that the shard has sent and the controller has not answered.
+/// Clients that wait for each answer before they send the next request do not reach it.
 const ADMIN_BYTES_MAX: usize = 32 << 20;
 
-/// The maximum number of messages with names of topics to create that wait for the controller. Each
+/// The maximum number of messages that name topics to create and wait for the controller. Each
 /// message has the names of one request.
 const AUTO_CREATES_MAX: usize = 64;
 
@@ -41,8 +41,8 @@ impl ControllerRequests {
         Self { shard, ..Self::default() }
     }
 
-    /// Sends a request that changes the cluster to the controller, whose log all shards follow.
-    /// Returns false if too many requests wait there.
+    /// Sends the controller a request that changes the cluster, as only the controller's log has
+    /// such changes. Returns false if too many requests of this shard are not answered yet.
     pub(crate) fn ask(
         &mut self,
         call: &Call<'_>,
@@ -62,8 +62,8 @@ impl ControllerRequests {
         true
     }
 
-    /// Requests the creation of topics that a request named. If too many such messages wait, the
-    /// message is dropped: the client names the topics again, as it does until they exist.
+    /// Asks the controller to create topics that a client named in a request. If too many such
+    /// messages wait already, drops this one: the client repeats the names until the topics exist.
     pub(crate) fn create_topics(
         &mut self,
         topics: Vec<String>,
@@ -76,8 +76,8 @@ impl ControllerRequests {
     }
 
     /// Requests the creation of topics that are missing for a streams group or a share group,
-    /// except for topics that are under way or failed recently. Returns whether any of the topics
-    /// is then under way.
+    /// except for topics whose creation is under way or failed recently. Returns whether the
+    /// creation of any of the topics is then under way.
     pub(crate) fn create_missing(
         &mut self,
         now: i64,
@@ -122,8 +122,8 @@ impl ControllerRequests {
         }
     }
 
-    /// The producer ids for the coordinators of transactions. After use, call
-    /// [`Self::ask_for_ids`].
+    /// The producer ids from which coordinators of transactions take theirs. Call
+    /// [`Self::ask_for_ids`] after they have.
     pub(crate) fn producer_ids(&mut self) -> &mut dyn muster_transactions::ProducerIds {
         &mut self.producer_ids
     }
@@ -153,8 +153,8 @@ impl ControllerRequests {
         self.ask_for_ids(out);
     }
 
-    /// Adds a request. Returns false if there are too many. If there is no other request, it is
-    /// always accepted.
+    /// Adds a request, unless the limit would be exceeded: then returns false. A request of any
+    /// size is accepted if no other is unanswered.
     fn add_admin(&mut self, request: RequestId, bytes: usize) -> bool {
         if !self.admin.is_empty() && self.admin_bytes + bytes > ADMIN_BYTES_MAX {
             return false;
@@ -164,8 +164,8 @@ impl ControllerRequests {
         true
     }
 
-    /// Notes that a request was answered: a request of this shard, or of the failed shard that it
-    /// replaces.
+    /// Notes that a request was answered. Ignores a request that was sent before this shard failed
+    /// and was loaded again.
     pub(crate) fn admin_answered(&mut self, request: RequestId) {
         self.admin_bytes -= self.admin.remove(&request).unwrap_or(0);
         assert!(!self.admin.is_empty() || self.admin_bytes == 0, "the lengths add up");

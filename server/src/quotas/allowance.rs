@@ -16,12 +16,13 @@ impl Allowance {
         Self { quotas: quotas.clone(), client_id: client_id.into(), limits }
     }
 
-    /// Whether this is still valid for these quotas and this client id.
+    /// Whether these quotas and this client id are still those by which the allowance was looked
+    /// up.
     pub(crate) fn is_by(&self, quotas: &ClientQuotas, client_id: &str) -> bool {
         self.is_of(quotas) && *self.client_id == *client_id
     }
 
-    /// Whether this was looked up in the same version of the quotas.
+    /// Whether the allowance was looked up in this version of the quotas.
     pub(crate) fn is_of(&self, quotas: &ClientQuotas) -> bool {
         self.quotas.is_same(quotas)
     }

@@ -11,7 +11,7 @@ pub enum Entity {
     Ip(Name),
 }
 
-/// A name, or the default: all names without a quota of their own.
+/// A name. Or the default, which stands for all names that have no quota of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Name {
     Default,
@@ -37,7 +37,7 @@ pub(crate) const CLIENT_ID: &str = "client-id";
 pub(crate) const IP: &str = "ip";
 
 impl Entity {
-    /// The parts of the entity: Kafka's name of the kind, and the name.
+    /// The one or two parts of the entity. Each has a kind, as Kafka names it, and a name.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Name)> {
         let (first, second) = match self {
             Self::User(user) => ((USER, user), None),

@@ -11,7 +11,8 @@ pub enum QuotaKey {
     ProducerByteRate,
     /// Bytes of Fetch answers per second.
     ConsumerByteRate,
-    /// Partitions per second that are created or deleted, alone or with their topics.
+    /// Partitions per second that are created or deleted. They may be created with their topic or
+    /// added to it later.
     ControllerMutationRate,
     /// New connections from an address per second.
     ConnectionCreationRate,
@@ -52,7 +53,8 @@ impl QuotaKey {
         }
     }
 
-    /// The type and the largest value of an integer quota; None if any number is allowed.
+    /// If the quota must be an integer: Kafka's name of its type, and its largest value. Otherwise
+    /// None.
     pub fn integer(self) -> Option<(&'static str, f64)> {
         match self {
             Self::ProducerByteRate | Self::ConsumerByteRate => Some(("a LONG", i64::MAX as f64)),

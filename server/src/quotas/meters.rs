@@ -5,7 +5,7 @@ use super::tokens::Tokens;
 use super::{Entity, Limit, QuotaKey};
 use std::collections::{HashMap, VecDeque};
 
-/// The most meters, about 5 MB. Beyond it the least recently used meters are dropped.
+/// The maximum number of meters, about 5 MB. Beyond it the least recently used meters are dropped.
 const METERS_MAX: usize = 10_000;
 
 /// The meters of entities with quotas. A meter that was not used for a whole window equals a new
@@ -14,7 +14,8 @@ const METERS_MAX: usize = 10_000;
 pub struct Meters<M> {
     window: Window,
     meters: HashMap<(QuotaKey, Entity), Used<M>>,
-    /// All meters, each with the time of its last use when it was queued.
+    /// All meters, in a queue. Each entry has the time at which its meter had last been used when
+    /// the entry was added.
     queue: VecDeque<(i64, (QuotaKey, Entity))>,
 }
 
@@ -50,8 +51,9 @@ impl<M> Meters<M> {
         &mut used.meter
     }
 
-    /// Drops meters that equal new ones, and as many others as necessary. Meters that were used
-    /// since they were queued are queued again.
+    /// Makes room for a meter: drops the meters at the front of the queue that equal new meters,
+    /// and others if there are still too many. A meter that was used since it was queued is queued
+    /// again instead.
     fn make_room(&mut self, now: i64) {
         let is_over = |at: i64| now - at >= self.window.total_ms();
         while let Some((at, _)) = self.queue.front()

@@ -18,13 +18,13 @@ impl Default for Window {
 }
 
 impl Window {
-    /// The length of the window. After this time without events a rate equals a new one.
+    /// The length of the window. A rate without events for this time is the same as a new rate.
     pub fn total_ms(self) -> i64 {
         i64::from(self.samples).saturating_mul(self.sample_ms)
     }
 
-    /// The amount above which a single use of the quota certainly causes a delay (Kafka's
-    /// `ClientQuotaManager.getMaxValueInQuotaWindow`).
+    /// The largest amount that may cause no delay when it is used at once. A larger amount always
+    /// causes a delay (Kafka's `ClientQuotaManager.getMaxValueInQuotaWindow`).
     pub fn largest(self, bound: f64) -> f64 {
         bound * f64::from(self.samples - 1) * seconds(self.sample_ms)
     }
@@ -61,8 +61,8 @@ impl Rate {
         sample.last = now;
     }
 
-    /// Begins the next sample. The window has one extra sample, as the oldest one began before the
-    /// window.
+    /// Begins the next sample. There is one sample more than the window has, because the oldest
+    /// sample began before the window.
     fn advance(&mut self, window: Window, now: i64) {
         self.current = (self.current + 1) % (window.samples as usize + 1);
         match self.samples.get_mut(self.current) {
@@ -74,8 +74,8 @@ impl Rate {
         }
     }
 
-    /// How long the client must wait, in ms, until its rate is within the bound again if it uses
-    /// nothing meanwhile (Kafka's `QuotaUtils.throttleTime`).
+    /// How long the client must wait, in ms. If it uses nothing in this time, its rate is within
+    /// the bound again (Kafka's `QuotaUtils.throttleTime`).
     pub(crate) fn delay_ms(&mut self, window: Window, bound: f64, now: i64) -> i64 {
         let elapsed = self.elapsed(window, now) as f64;
         let sum: f64 = self.samples.iter().map(|sample| sample.sum).sum();
@@ -95,7 +95,7 @@ impl Rate {
     }
 }
 
-/// Rounds a delay to what answers can hold.
+/// Rounds a delay to whole milliseconds, at most as many as an answer can hold.
 pub(super) fn whole_ms(ms: f64) -> i64 {
     ms.round().min(f64::from(i32::MAX)) as i64
 }

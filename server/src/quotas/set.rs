@@ -38,8 +38,8 @@ pub struct ClientQuotas(OrdMap<Entity, Bounds>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     pub bound: Bound,
-    /// The clients that share the quota. Each name without a quota of its own has the default quota
-    /// for itself.
+    /// The clients that share the quota. The default quota is not shared: each name to which it
+    /// applies has it for itself.
     pub of: Entity,
 }
 
@@ -53,7 +53,8 @@ impl ClientQuotas {
         self.0.len()
     }
 
-    /// Whether both are the same version, compared by pointer. False does not prove a difference.
+    /// Whether the two are the same version. Only pointers are compared, so false does not mean
+    /// that the data differ.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.0.ptr_eq(&other.0)
     }
@@ -82,9 +83,9 @@ impl ClientQuotas {
         }
     }
 
-    /// The quota that applies to a client: the most specific one; a user takes precedence over a
-    /// client id (`ClientQuotaManager`). For a client without an id only the quotas of its user
-    /// apply.
+    /// The quota that applies to a client: the most specific one. A quota of a user takes
+    /// precedence over a quota of a client id (`ClientQuotaManager`). A client without an id has
+    /// only quotas of its user.
     pub fn limit_of_client(&self, key: QuotaKey, user: &str, client_id: &str) -> Option<Limit> {
         let (user, client) = (Name::of(user), Name::of(client_id));
         let has_client = !client_id.is_empty();
@@ -98,7 +99,7 @@ impl ClientQuotas {
             })
     }
 
-    /// The quota for `asked`, which is the user itself or the default user.
+    /// The quota of a user, as it is set for `asked`: the user itself, or the default user.
     fn limit_of_user(
         &self,
         key: QuotaKey,
@@ -141,7 +142,8 @@ mod tests {
         Entity::UserAndClient(user, client)
     }
 
-    /// Kafka's order of precedence, reversed: each added quota overrides the earlier quotas.
+    /// Adds quotas from the lowest precedence in Kafka to the highest: each overrides all earlier
+    /// ones.
     #[test]
     fn the_most_special_quota_holds() {
         let (alice, app) = (|| Name::of("alice"), || Name::of("app"));

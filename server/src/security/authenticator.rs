@@ -23,7 +23,7 @@ pub(crate) struct Authenticator {
     receive_bytes_max: u32,
 }
 
-/// The mechanism and the principal before, and when re-authentication began.
+/// The previous mechanism, the previous principal, and the time at which re-authentication began.
 pub(crate) type Before = (Mechanism, Principal, i64);
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ enum State {
     Plain,
     ScramFirst(ScramMechanism),
     ScramLast(ScramMechanism, Box<ScramExchange>),
-    /// Has the refusal of a token if the client has yet to acknowledge it.
+    /// The reason why a token was refused, until the client acknowledges the refusal.
     Bearer(Option<Failure>),
     /// The client re-authenticates with another mechanism. Its first token will be refused.
     OtherMechanism,
@@ -118,7 +118,7 @@ impl Authenticator {
         self.before.as_ref().map(|(.., since)| *since)
     }
 
-    /// The refusal of a token that the client has not acknowledged.
+    /// The reason why a token was refused, until the client acknowledges the refusal.
     pub(crate) fn refused(&self) -> Option<&Failure> {
         match &self.state {
             State::Bearer(refused) => refused.as_ref(),

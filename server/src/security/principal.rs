@@ -17,7 +17,7 @@ impl Principal {
         Self { kind: Self::USER, name: name.into() }
     }
 
-    /// A client that has not authenticated. It has only the permissions of everyone.
+    /// A client that has not authenticated. ACLs give it only what they give to every client.
     pub fn unknown() -> Self {
         Self::user("")
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// A password, or a config that contains one.
+/// A password, or a config that contains a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 

@@ -15,8 +15,8 @@ counters! {
         throttled: u64 = Counter of Count,
         /// Pushes with a subscription that has changed since: the client asks again.
         unknown_subscriptions: u64 = Counter of Count,
-        /// Pushes that were refused because they are malformed, too large, or come after the
-        /// client's last push.
+        /// Pushes that were refused because they are malformed, too large, or come after a push
+        /// that the client marked as its last.
         refused: u64 = Counter of Count,
         /// Pushes that were dropped because too many are in progress.
         dropped: u64 = Counter of Count,

@@ -1,5 +1,5 @@
-//! Forwards client metrics to an OTLP endpoint over HTTP, on its own thread. A slow endpoint delays
-//! nothing; pushes beyond the limits are dropped.
+//! Forwards client metrics to an OTLP endpoint over HTTP, on its own thread. So a slow endpoint
+//! delays no other work. Pushes that find the queue to this thread full are dropped.
 
 use super::limits::{FORWARD_BYTES_MAX, FORWARDS_MAX};
 use super::receiver::{Forwarded, Receiver};
@@ -14,7 +14,7 @@ use ureq::Agent;
 /// The time limit for sending one push.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The handle of the thread, with the bytes that are queued and the numbers of pushes that were
+/// The handle of the thread. It counts the bytes that are queued, and the pushes that were
 /// forwarded or failed.
 pub(crate) struct Exporter {
     forwards: Sender<Vec<u8>>,
@@ -82,8 +82,8 @@ impl Exporter {
     }
 }
 
-/// An HTTP client for the endpoint. Plain HTTP needs no authorities; HTTPS without authorities
-/// makes every push fail.
+/// An HTTP client for the endpoint. Over HTTPS it needs the system's certificate authorities: if
+/// there are none, every push fails.
 fn agent(url: &str) -> Agent {
     let is_encrypted = url.starts_with("https:");
     let authorities = is_encrypted.then(http_agent::authorities_of_system);

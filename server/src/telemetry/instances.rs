@@ -1,5 +1,6 @@
-//! The client instances that a shard knows, with the times of their last requests. Silent instances
-//! are removed; beyond a limit the least recently used one is removed.
+//! The client instances that a shard knows, with the times of their last requests. An instance is
+//! removed when it has been silent for a while. If there are too many instances, the least recently
+//! used one is removed.
 
 use super::limits::INSTANCES_MAX;
 use muster_codec::{ErrorCode, Uuid};
@@ -24,7 +25,7 @@ pub(super) struct Instance {
     version: u64,
     /// The connection on which it was first seen.
     connection: u64,
-    /// The instance's keys in the indexes by last use and by expiry.
+    /// The keys under which the instance is found in `by_use` and in `by_expiry`.
     used: u64,
     expires_at: i64,
 }
@@ -46,8 +47,8 @@ impl Instance {
         }
     }
 
-    /// Whether the client may request its subscriptions: one interval after its last request, or
-    /// after an error that requires new subscriptions.
+    /// Whether the client may request its subscriptions. It may do so once an interval has passed
+    /// since its last request, and at any time after an error that requires new subscriptions.
     pub(super) fn may_ask(&mut self, now: i64) -> bool {
         let last = self.asked_at.max(self.pushed_at);
         let is_due = self.is_due(last, now);
@@ -59,8 +60,9 @@ impl Instance {
                 .contains(&self.last_error)
     }
 
-    /// Whether the client may push: one interval after its last push. The first push after it got
-    /// its subscriptions may come at any time, because clients choose a random time.
+    /// Whether the client may push. It may do so once an interval has passed since its last push.
+    /// But its first push after it got its subscriptions may come at any time, because clients
+    /// choose that time at random.
     pub(super) fn may_push(&mut self, now: i64) -> bool {
         let may_push = self.asked_at > self.pushed_at || self.is_due(self.pushed_at, now);
         if may_push {
@@ -84,8 +86,8 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    /// The instance of a client: the known one, if its subscriptions have this version, else a new
-    /// one.
+    /// The instance of a client. If it is not known, or was made for another version of the
+    /// subscriptions, this is a new instance.
     pub(super) fn of(
         &mut self,
         now: i64,
@@ -121,7 +123,8 @@ impl Instances {
         self.all.len()
     }
 
-    /// Records an error for an instance whose push was accepted first.
+    /// Notes the error of a push that was accepted at first and then refused by the telemetry
+    /// thread.
     pub(super) fn failed(&mut self, id: Uuid, error: ErrorCode) {
         if let Some(instance) = self.all.get_mut(&id) {
             instance.last_error = error;

@@ -106,7 +106,7 @@ impl Telemetry {
         }
     }
 
-    /// The metrics that a client must push. A client without an instance id gets a new one.
+    /// The metrics that a client must push. A client without an instance id gets a new id.
     pub(crate) fn subscriptions_of(
         &mut self,
         now: i64,
@@ -232,7 +232,8 @@ impl Telemetry {
         }
     }
 
-    /// The instance of a client; a new one if it is not known, or if subscriptions have changed.
+    /// The instance of a client. If the client is not known, or the subscriptions have changed,
+    /// this is a new instance.
     fn instance<'i>(
         subscriptions: &Subscriptions,
         instances: &'i mut Instances,
@@ -254,7 +255,7 @@ impl UnderWay {
     }
 }
 
-/// Checks a push in Kafka's order.
+/// Checks a push. The order of the checks is Kafka's.
 fn check(
     instance: &mut Instance,
     now: i64,
@@ -282,7 +283,7 @@ fn answer(error: ErrorCode) -> Verdict {
     Verdict::Answer(PushTelemetryResponse { error_code: error.code(), ..Default::default() })
 }
 
-/// The value of `telemetry.max.bytes`, limited to the longest request.
+/// The maximum size of a push: `telemetry.max.bytes`, but never more than [`METRICS_BYTES_MAX`].
 fn metrics_bytes_max(config: &Config) -> usize {
     usize::try_from(config.telemetry_max_bytes).unwrap_or(0).min(METRICS_BYTES_MAX)
 }

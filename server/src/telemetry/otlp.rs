@@ -107,7 +107,7 @@ pub(super) fn with_attributes(
     Ok(Some(out).filter(|out| out.len() <= bytes_max))
 }
 
-/// The key of an attribute, and its value as text; the text is empty for a list, for example.
+/// The key of an attribute, and its value as text. A value such as a list has an empty text.
 pub(super) fn attribute(message: &[u8]) -> Result<(&[u8], String), Malformed> {
     let (mut key, mut value) = (&[][..], String::new());
     for field in Fields::of(message) {
@@ -128,8 +128,8 @@ fn attribute_of(name: &str, value: &str) -> Vec<u8> {
     out
 }
 
-/// A copy of resource metrics with attributes added to the resource. Parts of a repeated message
-/// are joined, as readers of protocol buffers merge them.
+/// A copy of resource metrics with attributes added to the resource. If the field of the resource
+/// occurs several times, joins its parts, as every reader of protocol buffers does.
 fn resource_with(message: &[u8], added: &[u8]) -> Result<Vec<u8>, Malformed> {
     let (mut resource, mut rest) = (Vec::new(), Vec::new());
     for field in Fields::of(message) {
@@ -227,7 +227,7 @@ fn of_metric<'a>(
     Ok(())
 }
 
-/// The kind of a sum. A sum that may decrease is not a counter.
+/// The kind of a sum: a counter, or a gauge if the sum may also decrease.
 fn kind_of_sum(sum: &[u8]) -> Result<Kind, Malformed> {
     let (mut temporality, mut is_monotonic) = (0, false);
     for field in Fields::of(sum) {

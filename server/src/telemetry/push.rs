@@ -12,7 +12,7 @@ pub(crate) struct Client<'c> {
     pub(crate) instance_id: Uuid,
     pub(crate) connection: u64,
     pub(crate) client_id: &'c str,
-    /// The name and version in ApiVersions; Kafka's `unknown` if the client sent none.
+    /// The name and version from ApiVersions. If the client sent none, `unknown`, as in Kafka.
     pub(crate) software: (&'c str, &'c str),
     /// The address without Kafka's slash.
     pub(crate) address: &'c str,
@@ -29,7 +29,7 @@ pub struct Push {
     pub(super) request: RequestId,
     pub(super) instance_id: Uuid,
     pub(super) client_id: Arc<str>,
-    /// The known facts about the client, under Kafka's names, for receivers of OTLP.
+    /// Attributes that describe the client, under Kafka's names. A forwarded push has them, too.
     pub(super) attributes: Vec<(&'static str, String)>,
     pub(super) interval_ms: i32,
     pub(super) compression: Compression,

@@ -1,5 +1,5 @@
-//! The telemetry thread's logic without the thread. A push goes in; its outcome comes out, and
-//! metrics to forward.
+//! The logic of the telemetry thread, without the thread. It takes pushes. For each push it returns
+//! the outcome and, if it is to be forwarded, the metrics.
 
 use super::limits::{FORWARD_BYTES_MAX, SERIES_MAX};
 use super::otlp;
@@ -16,7 +16,7 @@ pub struct Receiver {
     series: Option<Series>,
     forwards: bool,
     unpacked: Vec<u8>,
-    /// How many pushes would be too long with the added attributes.
+    /// How many pushes were not forwarded, because the added attributes made them too long.
     pub(super) too_long: u64,
     numbers: Numbers,
 }

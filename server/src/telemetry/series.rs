@@ -1,5 +1,5 @@
-//! The newest values of each client, limited in number and bytes. Beyond a limit, the clients with
-//! the oldest pushes lose their values.
+//! The newest values of each client, limited in number and bytes. If a limit is exceeded, the
+//! clients whose pushes are the oldest lose their values.
 
 use super::limits::{
     LABEL_BYTES_MAX, NAME_BYTES_MAX, PUSH_SERIES_MAX, SERIES_BYTES_MAX, SERIES_MAX,
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Prefixes of metric names that the server itself uses.
 const RESERVED: [&str; 5] = ["muster_", "kafka_", "process_", "jvm_", "java_"];
 
-/// A suffix that has another meaning in OpenMetrics.
+/// The end of metric names that OpenMetrics uses for the time at which a counter was created.
 const RESERVED_END: &str = "_created";
 
 /// The labels of every series. Attributes cannot override them.
@@ -25,7 +25,7 @@ const SERIES_BYTES: usize = 96;
 /// Values are kept for at least this long after a push.
 const EXPIRY_MS_MIN: i64 = 60_000;
 
-/// The name of a series without `_total`, and its further labels in text form.
+/// A series within a client: its name without `_total`, and its own labels in text form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) name: Box<str>,
@@ -45,8 +45,8 @@ impl Number {
         self.kind != Kind::Gauge
     }
 
-    /// The suffix of the shown name. Counters always get `_total`, even if the client does not send
-    /// it.
+    /// The suffix of the name that is shown. It is `_total` for each counter, whether or not the
+    /// client sent this suffix.
     pub(super) fn suffix(&self) -> &'static str {
         if self.is_counter() || self.is_total { "_total" } else { "" }
     }
@@ -81,14 +81,15 @@ pub(super) struct Series {
     next_use: u64,
     count: usize,
     bytes: usize,
-    /// How many pushed series exceeded a limit, or have a name that cannot be shown.
+    /// How many pushed series were not taken: they exceeded a limit, or their name cannot be shown.
     pub(super) left_out: u64,
     /// How many series were removed in favor of others.
     pub(super) evicted: u64,
 }
 
 impl Series {
-    /// Replaces the values of a client by the values of a push.
+    /// Replaces the values of a client by the values of a push. But a value that is the increase of
+    /// a counter is added to the old value.
     ///
     /// # Errors
     /// The push is malformed. The old values stay.

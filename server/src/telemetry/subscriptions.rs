@@ -49,13 +49,13 @@ impl Subscriptions {
         places.filter(|((_, it), _)| it.match_all(of)).map(|(_, place)| place).collect()
     }
 
-    /// The shortest interval of the matched subscriptions in ms, at most the default.
+    /// The shortest interval among the matched subscriptions and the default, in ms.
     pub(super) fn interval_ms(&self, matched: &[u16]) -> i32 {
         let intervals = self.those(matched).map(|it| it.interval_ms);
         intervals.chain([PUSH_INTERVAL_MS_DEFAULT]).min().unwrap_or(PUSH_INTERVAL_MS_DEFAULT)
     }
 
-    /// The distinct name prefixes that are requested, in order.
+    /// The prefixes of metric names that the subscriptions select, in order and without repetition.
     pub(super) fn metrics(&self, matched: &[u16]) -> impl Iterator<Item = &str> {
         let asked = || self.those(matched).flat_map(|it| &it.metrics).map(String::as_str);
         let set: BTreeSet<&str> = if asked().any(|it| it == ALL_METRICS) {
@@ -67,8 +67,8 @@ impl Subscriptions {
     }
 
     /// Kafka's id of a client's subscriptions: a CRC-32C of metrics and interval, combined with the
-    /// client's id. The id may differ from Kafka's if there are several metrics, as Kafka takes
-    /// them in the order of a hash set.
+    /// client's id. If there are several metrics, the id may differ from Kafka's, because Kafka
+    /// takes them in the order of a hash set.
     pub(super) fn id_of(&self, matched: &[u16], interval_ms: i32, client: Uuid) -> i32 {
         let metrics: Vec<&str> = self.metrics(matched).collect();
         let text = format!("[{}]{interval_ms}", metrics.join(", "));
@@ -80,7 +80,7 @@ impl Subscriptions {
     }
 }
 
-/// Parses all subscriptions. Invalid ones, for example after an upgrade, are left out.
+/// Parses all subscriptions. Invalid subscriptions, for example after an upgrade, are left out.
 fn all(image: &ClusterImage) -> Vec<(ClientMetricsConfig, ClientPatterns)> {
     let configs = image.configured(CLIENT_METRICS_RESOURCE, "");
     let configs = configs.filter_map(|name| image.configs(CLIENT_METRICS_RESOURCE, name));

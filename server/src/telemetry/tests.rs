@@ -150,7 +150,7 @@ fn an_id_of_subscriptions_is_that_of_every_shard() {
     let (mut one, mut other) = (World::subscribed(), World::subscribed());
     let id = one.ask(CLIENT).subscription_id;
     assert_eq!(other.push(id, false), ErrorCode::None);
-    // Kafka computes this id for a client with these metrics.
+    // The expected id is the one that Kafka computes for a client with these metrics.
     let id = Uuid(std::array::from_fn(|at| at as u8 + 1));
     let mut world = World::new(&[("two", "metrics", "a")]);
     assert_eq!(world.ask(id).subscription_id, -1_087_748_174);

@@ -28,8 +28,8 @@ pub(crate) const ROWS: &[(&str, &str, bool)] = &[
     ),
 ];
 
-/// The text of the metric families that clients push, and the values of the server's own metrics
-/// about pushed metrics.
+/// The text with the metric families that clients push. In addition the values of [`ROWS`], the
+/// server's own metrics about pushed metrics.
 #[derive(Debug, Default)]
 pub(crate) struct ClientsText {
     pub(crate) text: String,
@@ -64,8 +64,8 @@ pub(super) fn write(series: &Series, numbers: &Numbers, is_open_metrics: bool) -
     ClientsText { text, numbers }
 }
 
-/// Writes the series of a name that have the same kind as the first one. Returns how many were
-/// skipped.
+/// Writes the series of one name. Skips series whose kind or suffix differs from that of the first
+/// one, and all series once the text is too long. Returns how many were skipped.
 fn write_family(family: &[Row<'_>], is_open_metrics: bool, text: &mut String) -> usize {
     let Some((key, first, _)) = family.first() else { return 0 };
     let suffix = first.suffix();

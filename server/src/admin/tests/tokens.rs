@@ -1,4 +1,5 @@
-//! Delegation tokens, and unregistering brokers and controllers: both are always refused.
+//! Requests for delegation tokens, and requests to unregister brokers and controllers: all are
+//! refused.
 
 use super::*;
 use crate::security::Principal;

@@ -1,5 +1,6 @@
-//! Alterations of a broker's configs, compared with a broker of Kafka 4.4. `alterations.tsv` has
-//! its answers to valid values, values out of bounds, and values of other types.
+//! Alterations of a broker's configs. `alterations.tsv` has the expected answers, which are those
+//! of a broker of Kafka 4.4: to valid values, to values out of bounds, and to values of other
+//! types.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -15,7 +16,8 @@ struct Row {
     /// The name of the resource.
     broker: &'static str,
     error: i16,
-    /// None stands for all values that no other line of the key has.
+    /// The values that get this error. None: all values that no other line has for the key and
+    /// broker.
     values: Option<Values>,
 }
 

@@ -55,8 +55,8 @@ fn a_change_of_certificates_has_those_checked_that_it_leads_to() {
     let both = [(BROKER, "0", set), (BROKER, "1", &[("log.retention.ms", 0, Some("5"))])];
     assert_eq!(locations(&checked(&mut controller, &both)), [(0, "/new.pem")]);
     assert_eq!(controller.alter(BROKER, "1", set), Ok(()));
-    // Setting the present path again rereads the file. Removing it rereads the file of the server's
-    // config.
+    // Broker 1 already has /new.pem. If the request sets this path again, the file is read again.
+    // If it removes the path, the file of the server's config is read again.
     assert_eq!(locations(&checked(&mut controller, &[(BROKER, "1", set)])), [(1, "/new.pem")]);
     let removed: &[Op] = &[(LOCATION, 1, None)];
     let both = [(BROKER, "0", removed), (BROKER, "1", removed)];

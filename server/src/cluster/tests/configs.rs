@@ -301,8 +301,8 @@ fn a_dead_letter_queue_is_no_internal_topic() {
     let words = format!("{key}: DLQ topic name must not start with '__'");
     let refused = controller.alter(32, "g", &[(key, 0, Some("__dlq"))]);
     assert_eq!(refused, Err((InvalidConfig, words)));
-    // The prefix and the existence of the topic are only checked when a dead letter is to be
-    // written.
+    // Whether the topic exists, and has a name with the right prefix, is checked only when a dead
+    // letter is to be written.
     assert_eq!(controller.alter(32, "g", &[(key, 0, Some("any"))]), Ok(()));
 }
 
@@ -422,7 +422,7 @@ fn subscriptions_to_metrics_are_kept_until_their_last_config_is_removed() {
     let set: &[Op] =
         &[("metrics", 0, Some("org.apache.kafka.consumer.")), ("match", 0, Some("client_id=a"))];
     assert_eq!(controller.alter(16, "slow", set), Ok(()));
-    // As in Kafka, whose controller does not know the types of these configs.
+    // Kafka's controller does not know the types of these configs.
     let words = "Can't APPEND to key match because its type is not LIST.";
     let appended: &[Op] = &[("match", 2, Some("client_source_port=1"))];
     assert_eq!(controller.alter(16, "slow", appended), refused(InvalidConfig, words));
@@ -478,7 +478,7 @@ fn of_the_configs_of_a_group_those_that_it_sets_are_checked() {
     assert_eq!(of_standbys, (InvalidConfig, standbys.to_owned()));
     let unknown = refused(&[(session, 0, Some("-1")), ("zzz", 0, Some("1"))]);
     assert_eq!(unknown, (InvalidConfig, "Unknown group config name: zzz".to_owned()));
-    // The broker's bounds leave no valid value between the two configs.
+    // The largest heartbeat interval that the broker's bounds allow equals its session timeout.
     let bounds =
         ["group.share.max.heartbeat.interval.ms=45000", "group.share.heartbeat.interval.ms=44999"];
     let mut controller = Controller::new(&bounds);

@@ -54,8 +54,8 @@ impl Controller {
         Self { image, config, placement, next_id: 0, shares, host, refused, position: 0 }
     }
 
-    /// Creates topics that a client named in Metadata. Returns the reason if not all could be
-    /// created.
+    /// Creates topics that a client named in Metadata. Returns the reason if a limit refused
+    /// further topics.
     fn auto_create(&mut self, host: &str, topics: &[String]) -> Option<String> {
         let mut shares = self.shares.clone();
         let mut creator = Creator { shares: &mut shares, now: 0, host };

@@ -33,7 +33,7 @@ fn alter(controller: &mut Controller, entries: Vec<QuotaAlteration<'_>>) -> Vec<
     response.entries.iter().map(|it| (code(it.error_code), text(&it.error_message))).collect()
 }
 
-/// An entity, its quotas, and the expected reason of the refusal.
+/// An entity, its quotas, and the expected reason for the refusal.
 type Case<'c> = (Parts<'c>, &'c [(&'c str, f64)], &'c str);
 
 /// The described entities and values as text, or the error.

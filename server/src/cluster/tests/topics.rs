@@ -434,7 +434,8 @@ fn messages_do_not_grow_with_what_a_client_sends() {
     assert!(message.len() <= 2_000 && message.starts_with("Topic name is invalid: the length"));
 }
 
-/// Groups record the topics' version at which they resolved their regular expressions.
+/// The records of a group have the version of the topics for which the group resolved its regular
+/// expressions. So after a restart, a new topic must have a higher version than this.
 #[test]
 fn a_start_does_not_lower_the_version_of_the_topics() {
     let mut controller = Controller::with_topic("kept");

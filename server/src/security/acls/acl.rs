@@ -22,7 +22,7 @@ pub struct Pattern {
     pub name: Arc<str>,
 }
 
-/// The rule of an ACL for a client (Kafka's `AccessControlEntry`).
+/// The part of an ACL that says which client may do what (Kafka's `AccessControlEntry`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// `User:alice`, or `User:*` for all.

@@ -10,7 +10,7 @@ const ANY: i8 = 1;
 /// The pattern type for all patterns that select a given name.
 const MATCH: i8 = 2;
 
-/// A filter. None matches everything.
+/// A filter. A field that is None matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclFilter<'f> {
     resource_type: Option<ResourceType>,

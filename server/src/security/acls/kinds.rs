@@ -34,7 +34,7 @@ kinds! {
         DelegationToken = 6,
         User = 7,
     }
-    /// Whether an ACL's name is the name of one resource, or a prefix of several names.
+    /// How an ACL's name selects resources: as the name of one resource, or as a prefix of names.
     PatternType {
         Literal = 3,
         Prefixed = 4,

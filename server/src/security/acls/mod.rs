@@ -3,8 +3,9 @@
 //! [`Acls`], in the image of the cluster, has all ACLs. [`Permissions`] decides what one client may
 //! do. It combines the ACLs, the rules in the config, and the client's principal and address.
 //!
-//! A connection keeps its [`Permissions`] until ACLs change, with the last eight decisions
-//! (`decided.rs`). With 10,000 ACLs a repeated decision takes 10 ns instead of 0.9 µs.
+//! Each connection has its [`Permissions`], which caches the last eight decisions (`decided.rs`)
+//! and is replaced when ACLs change. With 10,000 ACLs a cached decision takes 10 ns instead of
+//! 0.9 µs.
 
 mod acl;
 mod decided;

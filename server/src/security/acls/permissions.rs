@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// The name of the only resource of type cluster.
 pub(crate) const CLUSTER_NAME: &str = "kafka-cluster";
 
-/// A name that no resource has. An operation that is allowed on it is allowed on any name. (Kafka's
-/// placeholder.)
+/// Kafka's placeholder, a name that no resource has. If an operation is allowed on this name, it is
+/// allowed on every name.
 const ANY_NAME: &str = "hardcode";
 
 /// The config's authorization rules apart from ACLs.
@@ -25,7 +25,7 @@ pub(crate) struct AclRules {
     pub(crate) allows_without_acls: bool,
 }
 
-/// The permissions of one client, by one version of the ACLs.
+/// The permissions of one client under one version of the cluster's ACLs.
 #[derive(Debug)]
 pub(crate) struct Permissions {
     rules: Arc<AclRules>,
@@ -52,7 +52,7 @@ impl Permissions {
         }
     }
 
-    /// Whether these permissions were made from these ACLs.
+    /// Whether these permissions were made from this version of the ACLs.
     pub(crate) fn are_by(&self, acls: &Acls) -> bool {
         self.acls.is_same(acls)
     }
@@ -61,9 +61,9 @@ impl Permissions {
         &self.principal
     }
 
-    /// Whether the client may perform an operation (`StandardAuthorizerData.authorize`). A denial
-    /// takes precedence. Without an ACL that allows it, the operation is denied, unless there is no
-    /// ACL for the resource and the config then allows everyone.
+    /// Whether the client may perform an operation (`StandardAuthorizerData.authorize`). An ACL
+    /// that denies it takes precedence over ACLs that allow it. If no ACL decides, the operation
+    /// is denied. But if the resource has no ACLs at all, the config decides.
     pub(crate) fn allow(&self, operation: Operation, of: ResourceType, name: &str) -> bool {
         self.is_super_user
             || self.decided.get((operation, of, name), || self.decide(operation, of, name))
@@ -91,8 +91,8 @@ impl Permissions {
     }
 
     /// Whether the operation is allowed on at least one resource of the type
-    /// (`Authorizer.authorizeByResourceType`): a pattern allows it, and no equal or wider pattern
-    /// denies it.
+    /// (`Authorizer.authorizeByResourceType`): an ACL allows it for a pattern, and no ACL denies it
+    /// for the same pattern, for a prefix of the pattern, or for all resources.
     pub(crate) fn allow_on_any(&self, operation: Operation, of: ResourceType) -> bool {
         if self.allow(operation, of, ANY_NAME) {
             return true;
@@ -116,7 +116,7 @@ impl Permissions {
         allowed.any(|it| it.is_for_all() || !is_denied(it))
     }
 
-    /// The allowed ones among these operations; both are bits.
+    /// The operations among `operations` that are allowed. Argument and result are bits.
     pub(crate) fn allowed_of(&self, operations: i32, of: ResourceType, name: &str) -> i32 {
         let allowed = Operation::of_bits(operations).filter(|it| self.allow(*it, of, name));
         allowed.map(Operation::bit).sum()

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
-/// A look-up by pattern costs as much as comparing this number of ACLs.
+/// The cost of finding the ACLs of one pattern, measured in comparisons with an ACL.
 const LOOK_UP: usize = 16;
 
 /// All ACLs of a cluster. Clones share the data.
@@ -17,7 +17,7 @@ pub struct Acls(Arc<Set>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Set {
-    /// The entries by the name of their pattern; a look-up needs no allocated key.
+    /// The entries by the pattern's kind, then by its name. A lookup borrows the name.
     by_kind: BTreeMap<(ResourceType, PatternType), ByName>,
     count: usize,
 }
@@ -119,9 +119,9 @@ impl Acls {
         exact.chain(self.prefixes(of, name)).flat_map(|of_name| of_name.entries.iter())
     }
 
-    /// The prefixed patterns that are prefixes of a name. Each step finds the greatest pattern that
-    /// is not above the name. If this pattern is not a prefix of the name, all remaining prefixes
-    /// are prefixes of what the two have in common.
+    /// The prefixed patterns that are prefixes of a name, longest first. Each step finds the
+    /// pattern that is at or before the name in the order of texts. If this pattern is not a prefix
+    /// of the name, the remaining prefixes are prefixes of what the pattern and the name share.
     fn prefixes(&self, of: ResourceType, name: &str) -> impl Iterator<Item = &Arc<OfPattern>> {
         let by_name = self.by_name(of, PatternType::Prefixed);
         let mut left = Some((name.len(), true));

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use serde::Deserialize;
 use std::fmt;
 
-/// The most keys in a set.
+/// The maximum number of keys in a set.
 const KEYS_MAX: usize = 256;
 
 /// The length of an RSA modulus in bytes: 2,048 to 8,192 bits.
@@ -27,7 +27,7 @@ pub struct Jwks {
 #[derive(Debug, Clone)]
 struct Key {
     id: Option<String>,
-    /// The only algorithm that may use the key, if it names one.
+    /// The algorithm that the key set names for this key. The key is used for no other algorithm.
     algorithm: Option<String>,
     public: PublicKey,
 }
@@ -65,7 +65,8 @@ impl Jwks {
     /// Parses a key set. Keys of other kinds, and keys for encryption, are ignored.
     ///
     /// # Errors
-    /// The text is not a key set, a key is malformed or weak, or no usable key remains.
+    /// The text is not a key set or has too many keys, a key is malformed or weak, or no usable key
+    /// remains.
     pub fn parse(text: &[u8]) -> Result<Self, JwksError> {
         let set: Set = serde_json::from_slice(text)
             .map_err(|error| JwksError(format!("it is not a JSON Web Key Set: {error}")))?;
@@ -92,8 +93,8 @@ impl Jwks {
         self.keys.is_empty()
     }
 
-    /// Verifies a signature with the key that the token names. A token without a key id is verified
-    /// only if there is a single key for its algorithm.
+    /// Verifies a signature with the key whose id the token has. If the token has no key id, there
+    /// must be exactly one key for its algorithm.
     pub(super) fn verify(
         &self,
         algorithm: Algorithm,

@@ -1,5 +1,5 @@
-//! Signed JSON Web Tokens (RFC 7519; RFC 7515, compact form). Claims are parsed after the signature
-//! was verified, so that only the header of an unverified token is parsed.
+//! Signed JSON Web Tokens (RFC 7519; RFC 7515, compact form). Claims are parsed only after the
+//! signature was verified. Before that, only the token's header is parsed.
 
 use super::algorithm::Algorithm;
 use super::claims::Claims;

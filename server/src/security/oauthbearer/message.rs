@@ -33,8 +33,8 @@ fn authorization_id(text: &str) -> Option<(&str, &str)> {
     named.split_once(',').filter(|(name, _)| is_sasl_name(name))
 }
 
-/// Whether a name is valid. Commas and equals signs must be escaped; Kafka keeps the escapes in the
-/// name.
+/// Whether a name is valid. In a name, a comma must be written `=2C` and an equals sign `=3D`.
+/// Kafka does not decode them, and neither does this module.
 fn is_sasl_name(name: &str) -> bool {
     let unescaped = |part: &str| part.bytes().all(|byte| (0x01..=0x7F).contains(&byte));
     let mut parts = name.split('=');

@@ -1,9 +1,9 @@
-//! The server side of OAUTHBEARER (RFC 7628, KIP-255, KIP-768): the client sends a JWT, signed with
-//! one of the listener's keys. It works like Kafka's `OAuthBearerSaslServer` with
-//! `OAuthBearerValidatorCallbackHandler`.
+//! The server side of OAUTHBEARER (RFC 7628, KIP-255, KIP-768). The client sends a JWT, and the
+//! server verifies its signature with one of the listener's keys, like Kafka's
+//! `OAuthBearerSaslServer` with `OAuthBearerValidatorCallbackHandler`.
 //!
-//! If a token is refused, the client gets the reason as JSON and answers with one byte, which ends
-//! the exchange.
+//! If a token is refused, the client gets the status `invalid_token` as JSON. It answers with one
+//! byte. That ends the exchange.
 
 mod algorithm;
 mod claims;
@@ -42,8 +42,8 @@ pub(super) const REFUSAL: &str = r#"{"status":"invalid_token"}"#;
 /// The client's answer to a refusal.
 pub(super) const ACKNOWLEDGED: &[u8] = b"\x01";
 
-/// Handles the first message. The inner error is a refused token, which the client must
-/// acknowledge.
+/// Handles the first message. The inner error means that the token was refused: the client gets
+/// this refusal, and has to acknowledge it. After the outer error the exchange ends at once.
 pub(super) fn authenticate(
     message: &[u8],
     bearer: &Bearer,

@@ -256,7 +256,7 @@ proptest! {
             1 => changed.insert(at, byte),
             _ => changed.truncate(at),
         }
-        // A change may have no effect, for example another case of the scheme.
+        // Some changes have no effect: for example, the scheme may be in upper or lower case.
         let is_same = message::read(&changed) == message::read(&before);
         let outcome = authenticate(&changed, &bearer, Wall(NOW * 1_000));
         prop_assert!(is_same || !matches!(outcome, Ok(Ok(_))));

@@ -30,8 +30,8 @@ impl ScramMechanism {
         self as i8
     }
 
-    /// The salted password. The cost grows with the iterations. Clients and tools compute it, and
-    /// the server at its first start for the first user; a running shard never does.
+    /// Computes the salted password. The cost grows with the iterations; 0 counts as 1. Clients and
+    /// tools compute it. The server does so only once: for the first user, at its first start.
     pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let password = password.as_bytes();
         match self {

@@ -23,7 +23,7 @@ pub(super) struct ScramExchange {
     gs2_header: String,
     /// The client's and the server's nonce, joined.
     nonce: String,
-    /// The first messages of both sides, in the form that is signed.
+    /// The first message of each side, in the form that enters the signatures.
     firsts: String,
 }
 

@@ -1,4 +1,4 @@
-//! The values of a push with names, labels and limits; and what is forwarded.
+//! The values that pushes lead to, with their names, labels and limits; and what is forwarded.
 
 use super::super::limits::{PUSH_SERIES_MAX, SERIES_MAX};
 use super::super::protobuf::{Content, put, put_bytes};
@@ -124,7 +124,7 @@ fn names_that_would_break_the_text_are_left_out() {
     let long = "x".repeat(257);
     let names = ["", "muster.up", "kafka_x", "process.cpu", "a.created", &long];
     let mut all: Vec<_> = names.iter().map(|name| gauge(name, 1.0, &[])).collect();
-    // All values of a name have one type: the type of the last value.
+    // `same` and `same.total` get the same name: the second value and its type replace the first.
     all.extend([gauge("same", 1.0, &[]), sum("same.total", 1.0, DELTA), gauge("9é", 1.0, &[])]);
     assert_eq!(take(&mut receiver, metrics(&all)), ErrorCode::None);
     let expected = [format!("_9_{{{LABELS}}} 1"), format!("same_total{{{LABELS}}} 1")];
