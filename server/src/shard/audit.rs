@@ -17,7 +17,7 @@ pub(super) struct AuditLines {
     by_host: Throttle<Arc<str>>,
 }
 
-/// A request of which a part was denied.
+/// A request with a denied part.
 #[derive(Debug)]
 pub(super) struct Denied<'d> {
     pub(super) principal: &'d str,

@@ -15,10 +15,10 @@ use std::sync::Arc;
 pub(super) enum Screened {
     /// The request is handled unchanged.
     Whole,
-    /// The request is handled, and its answer is amended.
+    /// The request is handled, as a whole or in part. Its answer is amended before it is sent.
     Amended {
         amendment: Amendment,
-        /// Whether a part was removed, so that the rest must be encoded again.
+        /// Whether a part of the request was removed. If so, the rest must be encoded again.
         is_part: bool,
     },
     Refused(Response<'static>),
@@ -28,8 +28,8 @@ impl Shard {
     /// Removes the parts of a request that its client is denied.
     ///
     /// # Errors
-    /// The reason for closing the connection: the client expects no answer that could report the
-    /// denial.
+    /// The reason for closing the connection, if a denial cannot be reported because the client
+    /// expects no answer.
     pub(super) fn authorize(
         &mut self,
         id: ConnectionId,
@@ -104,7 +104,7 @@ impl Shard {
     }
 }
 
-/// As in Kafka, the connection of a producer that expects no answers is closed.
+/// Called after a denial: if a producer expects no answers, its connection is closed, as in Kafka.
 fn refuse_silent(request: &Routed<'_>) -> Result<(), String> {
     if let Routed::Partition(PartitionRequest::Produce(body)) = request
         && body.acks == 0

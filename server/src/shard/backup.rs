@@ -13,8 +13,8 @@ pub(crate) struct Taken {
     pub(crate) directories: Vec<PathBuf>,
     /// Further files.
     pub(crate) files: Vec<PathBuf>,
-    /// On the controller: the recovery points from this shard number on are copied, too. They stem
-    /// from another number of shards.
+    /// Set on the controller only: recovery points of shards from this number on are copied, too.
+    /// They remain from a time when the server had more shards.
     pub(crate) former_points_from: Option<u32>,
     pub(crate) extents: Extents,
 }
@@ -27,8 +27,8 @@ impl Shard {
         let _: LogExtent = self.groups.begin_backup();
     }
 
-    /// The files as they are now. From now on they are not written again, except after their
-    /// extents.
+    /// Returns the files with their present lengths (extents). From now on the shard only appends
+    /// to these files: bytes within an extent are not written again.
     pub(crate) fn begin_backup(&mut self) -> Taken {
         let LogExtent { directory, segments } = self.groups.begin_backup();
         let of_log = |SegmentExtent { name, bytes, file_bytes }| FileExtent {

@@ -69,9 +69,9 @@ impl Broker {
 
     /// Takes a new image and returns the previous image; None if the new image is older.
     ///
-    /// An older image was sent before shard 0 was loaded again. Shard 0 may have read later changes
-    /// from its log. With the older image, the partitions of topics in these changes would be
-    /// removed.
+    /// An older image arrives if shard 0 sent it before it was loaded again. Shard 0 may since have
+    /// read later changes from its log. If the older image were taken, partitions of topics that
+    /// these changes created would be removed.
     pub(super) fn set_image(&mut self, image: Arc<ClusterImage>) -> Option<Arc<ClusterImage>> {
         if image.is_older_than(&self.image) && !Fault::StaleImage.is_injected() {
             return None;
@@ -80,12 +80,12 @@ impl Broker {
         Some(std::mem::replace(&mut self.image, image))
     }
 
-    /// Reports to the controller the access rights that apply at this shard.
+    /// Reports to the controller which version of the ACLs this shard applies.
     pub(super) fn report_access(&self, out: &mut Vec<Command>) {
         self.report_access_of(self.image.access_version(), out);
     }
 
-    /// Reports to the controller that clients have no rights at this shard any longer.
+    /// Reports to the controller that this shard, which stops, has no clients any longer.
     pub(super) fn report_no_access(&self, out: &mut Vec<Command>) {
         self.report_access_of(i64::MAX, out);
     }
@@ -95,7 +95,7 @@ impl Broker {
         out.push(Command::mail(CONTROLLER, message));
     }
 
-    /// Orders the certificates that clients have altered for this shard.
+    /// Orders this shard's certificates from the certificate thread, after clients altered configs.
     pub(super) fn order_certificates(&self, out: &mut Vec<Command>) {
         let replacements = self.config.replaced_tls(&self.common.config);
         let order = ShardTls { shard: self.number, replacements };

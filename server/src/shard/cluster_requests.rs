@@ -118,7 +118,7 @@ impl Shard {
         self.clients.close(id, reason, &mut self.commands);
     }
 
-    /// Requests the creation of topics that a request named.
+    /// Asks the controller to create topics that do not exist and that a client's request names.
     pub(super) fn create_topics(&mut self, request: RequestId, topics: Vec<String>) {
         let host = self.clients.host(request).filter(|_| !topics.is_empty());
         let Some(host) = host else { return };

@@ -1,4 +1,4 @@
-//! The numbers of a shard's turns.
+//! The numbers of a shard's turns and of its log.
 
 use muster_counters::{Histogram, counters};
 

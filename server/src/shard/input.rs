@@ -1,4 +1,5 @@
-//! Input of clients: whole frames are handled, for a slice of time for each connection.
+//! Input of clients. Each connection in turn gets a slice of time, in which whole frames of its
+//! input are handled.
 
 use super::stages::End;
 use super::{Command, Shard};
@@ -6,8 +7,8 @@ use crate::clock::Times;
 use crate::net::{ConnectionId, Kind, Work, mistaken};
 
 impl Shard {
-    /// Handles a slice of the work that has waited longest, until `is_over`, which is called before
-    /// each further frame. Returns whether more work waits.
+    /// Handles a slice of the work that has waited longest. Calls `is_over` before each frame after
+    /// the first, and ends the slice when it returns true. Returns whether more work waits.
     pub fn work(
         &mut self,
         times: Times,
@@ -34,7 +35,7 @@ impl Shard {
         while self.work(times, &mut || false, commands) {}
     }
 
-    /// Counts the bytes of input that are not decrypted yet, and those of the sessions.
+    /// Counts the bytes of input that are not decrypted yet, and the bytes of the TLS sessions.
     pub fn count_encrypted(&mut self, bytes: usize, sessions: usize) {
         self.clients.answers().count(Kind::Encrypted, bytes);
         self.clients.answers().count(Kind::Sessions, sessions);

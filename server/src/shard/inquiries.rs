@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// The maximum number of answers that wait for the disk. Further questions are dropped.
 const WAITING_MAX: usize = 16;
 
-/// The maximum number of questions whose records are read. While the disk hangs, questions that
-/// need no disk are still answered.
+/// The maximum number of questions that wait for records to be read. Other questions do not wait
+/// for these reads, and so are answered even while the disk hangs.
 const READS_MAX: usize = 4;
 
 /// The size of a page of groups: see [`Coordinator::survey`](muster_coordinator::Coordinator).
@@ -29,7 +29,7 @@ const SHARES_MAX: usize = 1_024;
 pub(super) struct Inquiries {
     /// Answers that wait until the log is durable up to a position.
     undurable: VecDeque<(u64, Sender<Finding>, Finding)>,
-    /// Questions whose records are read, by the numbers of their reads.
+    /// Questions about records, by the number of the read that will answer them.
     reads: BTreeMap<u64, Sender<Finding>>,
     last_read: u64,
 }
@@ -41,10 +41,10 @@ impl Inquiries {
         Reader::Operator(self.last_read)
     }
 
-    /// Sends what was read.
+    /// Sends the result of a read.
     fn end_read(&mut self, number: u64, end: RecordReadEnd) {
         if let Some(to) = self.reads.remove(&number) {
-            // The one that asked may have given up.
+            // The thread that asked may have given up.
             let _ = to.send(Finding::Records(end));
         }
     }
@@ -97,7 +97,7 @@ impl Shard {
         }
     }
 
-    /// None if the answer comes later, or never.
+    /// The answer to a question; None if a read sends it later, or if there are too many reads.
     fn find(&mut self, about: About, to: &Sender<Finding>) -> Option<Finding> {
         let Self { broker, groups, partitions, shares, times, .. } = self;
         let end = |id| partitions.served_bounds(id).map(|bounds| bounds.high_watermark);

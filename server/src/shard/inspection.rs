@@ -26,8 +26,8 @@ impl Shard {
 }
 
 impl<'s> Inspection<'s> {
-    /// Copies of all numbers of the shard, for metrics. The numbers are kept up to date, so a copy
-    /// takes no longer with more groups, connections or partitions.
+    /// Copies of all counters and gauges of the shard, for metrics. They are updated whenever their
+    /// values change, so a copy takes no longer with more groups, connections or partitions.
     pub fn numbers(self) -> Copies {
         let Shard {
             counters, clients, groups, partitions, shares, telemetry, stalls, times, ..
@@ -91,9 +91,9 @@ impl<'s> Inspection<'s> {
         self.0.transactions.is_settled()
     }
 
-    /// The shard's transactional ids, by slot, as the records that replay to them. None if the
-    /// snapshot that they are read from is damaged; the shard finds the damage at the end of its
-    /// next turn.
+    /// The state of the shard's transactional ids, by slot, as records whose replay results in this
+    /// state. None if the snapshot that has ids which are not loaded is damaged; the shard finds
+    /// the damage at the end of its next turn.
     pub fn transactional_ids(self) -> Option<Vec<TransactionRecord<'static>>> {
         let coordinators = self.0.transactions.coordinators();
         let records = coordinators.durable_records();
@@ -115,8 +115,8 @@ impl<'s> Inspection<'s> {
         self.0.shares.states().iter()
     }
 
-    /// The runs of records in flight in the shard's share partitions, and whether the member that
-    /// has acquired a run, if any, has a session.
+    /// The records in flight in the shard's share partitions, as runs of records with the same
+    /// state. The bool is whether the member that has acquired the run has a session.
     pub fn shares_in_flight(
         self,
     ) -> impl Iterator<Item = (&'s SharePartitionKey, InFlight<'s>, bool)> {
@@ -133,18 +133,19 @@ impl<'s> Inspection<'s> {
         self.0.groups.log_damage()
     }
 
-    /// The durable state of the shard's groups, as the records that replay to it. Leaves out groups
-    /// that [are unloaded](Self::is_unloaded).
+    /// The durable state of the shard's groups, as records whose replay results in this state.
+    /// Leaves out groups that [are unloaded](Self::is_unloaded).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {
         self.0.groups.slots().durable_records()
     }
 
-    /// [`Self::durable_records`] with pending offsets, each with the producer of its transaction.
+    /// Like [`Self::durable_records`], and also has pending offsets. With each pending offset comes
+    /// the producer whose transaction committed it.
     pub fn durable_state(self) -> Vec<(Option<Producer>, GroupRecord<'s>)> {
         self.0.groups.slots().durable_state()
     }
 
-    /// The transactions in the shard's slots, each with the offset of its first record.
+    /// The transactions with pending offsets in the shard's slots, each with its first offset.
     pub fn open_transactions(self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> + 's {
         self.0.groups.open_places()
     }
@@ -169,7 +170,7 @@ impl<'s> Inspection<'s> {
         self.0.groups.compared()
     }
 
-    /// The last rebalances of a group that ended, the oldest first, and the one that is under way.
+    /// The last finished rebalances of a group, the oldest first, and the rebalance under way.
     pub fn rebalances(self, group_id: &str) -> (Vec<&'s Event>, Option<Rebalance>) {
         self.0.groups.rebalances(group_id)
     }
@@ -189,8 +190,8 @@ impl<'s> Inspection<'s> {
         (self.0.clients.waiting(), self.0.clients.waiting_max())
     }
 
-    /// The connections that wait for their turn, in order: first those that come first, then the
-    /// others. Some may be closed.
+    /// The connections that wait for their turn, in order: first the queue that is served first,
+    /// then the other queue. Some of the connections may be closed.
     pub fn run_queues(self) -> [Vec<ConnectionId>; 2] {
         self.0.clients.run_queues()
     }
@@ -200,7 +201,7 @@ impl<'s> Inspection<'s> {
         self.0.clients.waiting_input()
     }
 
-    /// The time before which all input has been handled: sessions are checked against it.
+    /// All input that arrived before this time was handled. Sessions are compared with this time.
     pub fn handled_until(self) -> i64 {
         self.0.clients.handled_until()
     }
@@ -225,7 +226,8 @@ impl<'s> Inspection<'s> {
         self.0.groups.log().is_full()
     }
 
-    /// The number of slots with operations that are not durable although the whole log is.
+    /// Once the whole log is durable: the number of slots for which it has not counted an operation
+    /// as durable. (It should be 0.)
     pub fn unflushed_slots(self) -> usize {
         let groups = &self.0.groups;
         let progress = |slot: &Slot| groups.log().progress_of(slot.log_partition());
@@ -243,7 +245,7 @@ impl<'s> Inspection<'s> {
         self.0.partitions.waiting_fetches()
     }
 
-    /// The difference between the shares of addresses and a count of all their uses.
+    /// How much the accounts of client addresses differ from a recount: 0 unless one is wrong.
     pub fn miscounted_shares(self) -> usize {
         self.0.partitions.miscounted_shares() + self.0.groups.slots().miscounted_shares()
     }
@@ -258,7 +260,7 @@ impl<'s> Inspection<'s> {
         self.0.partitions.damaged_parts()
     }
 
-    /// Whether a byte of a partition's segment is in a damaged part.
+    /// Whether the byte at position `at` of a partition's segment lies in a damaged part.
     pub fn is_damaged_at(self, segment: &Path, at: u64) -> bool {
         self.0.partitions.is_damaged_at(segment, at)
     }

@@ -7,7 +7,7 @@ use muster_faults::Fault;
 use muster_storage::Recovered;
 use std::path::Path;
 
-/// A log that the stamp lists: its id, and the least position at which it may end.
+/// The stamp's entry for a log: its id, and a position that the log has at least reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownLog {
     /// A random number that no other log has.

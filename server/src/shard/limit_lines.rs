@@ -37,7 +37,7 @@ impl LimitLines {
 }
 
 impl Shard {
-    /// Logs limits that are near, now and then.
+    /// Logs the limits that are nearly reached, at intervals.
     pub(super) fn log_near_limits(&mut self) {
         let now = self.times.now;
         if now < self.limit_lines.next_look {

@@ -17,7 +17,7 @@ pub enum LoadError {
     Corruption {
         directory: PathBuf,
         corruption: Corruption,
-        /// The format of the snapshot beside the log, if this version does not read it.
+        /// The format of the snapshot beside the log, if this version cannot read it.
         unread: Option<u16>,
     },
     /// A record that this version cannot decode, because a later version wrote it.
@@ -41,7 +41,7 @@ pub enum LoadError {
         position: u64,
         /// The place where the log ends.
         place: String,
-        /// The position up to which the log was durable, and when.
+        /// The position up to which the log was durable, and in words the time at which it was.
         end: u64,
         when: &'static str,
     },
@@ -146,7 +146,7 @@ pub fn start_writer(format: u16) -> String {
 const RECOVER: &str = "Restore the log from a backup; `muster log recover` names what is lost, and \
                        with --accept-loss lets the server start without it";
 
-/// The remedy for a missing log, behind "or".
+/// The remedy for a missing log. It is the end of a sentence, after the word "or".
 const RESTORE: &str = "restore it from a backup; `muster log recover` names what is lost, and with \
                        --accept-loss lets the server start without it";
 

@@ -1,6 +1,6 @@
-//! Loads a shard, at startup and after a failure: opens a snapshot if there is one, reads and
-//! replays the log from its position on, and creates the shard. Blocks; the shard serves no client
-//! yet.
+//! Loads a shard, at startup and after a failure. Opens its snapshot, if there is one, reads and
+//! replays the part of the log after the snapshot, and creates the shard. Blocks; the shard serves
+//! no client yet.
 
 use super::audit::AuditLines;
 use super::broker::Broker;
@@ -64,9 +64,9 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
     PathBuf::from(format!("shards-{shards}")).join(number.to_string())
 }
 
-/// Reads and replays the log of shard `number`, from the position of its snapshot on. An unusable
-/// snapshot costs a line in the server's log, and the time to replay the shard's whole log. If a
-/// snapshot shows that the log lost operations, the shard does not start.
+/// Loads the snapshot of shard `number`, then reads and replays the log after it. If the snapshot
+/// cannot be used, a line in the server's log says so, and the shard's whole log is replayed, which
+/// takes longer. If a snapshot shows that the log lost operations, the shard does not start.
 ///
 /// # Errors
 /// The log is damaged, or a file cannot be read.
@@ -74,8 +74,8 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     load_by(data, common, number, false)
 }
 
-/// Like [`load`], with everything that can be read of a damaged or missing log: its snapshot, and
-/// every whole block after it.
+/// Like [`load`], but accepts a damaged or missing log: loads all that can be read, which is the
+/// snapshot and every whole block of the log after it.
 ///
 /// # Errors
 /// A file cannot be read, or a later version wrote a record.
@@ -167,8 +167,8 @@ impl Loaded {
         self.image.as_ref()
     }
 
-    /// The image for a shard that is loaded again: the previous image, except on shard 0, whose log
-    /// may have further changes. All shards treat these changes as new.
+    /// The image for a shard that is loaded again. Shard 0 gets the image from its log, which may
+    /// have further changes; all shards treat these changes as new. Other shards keep their image.
     pub fn image_after(&mut self, before: &Arc<ClusterImage>) -> Arc<ClusterImage> {
         match &mut self.image {
             Some(image) => {
@@ -179,8 +179,8 @@ impl Loaded {
         }
     }
 
-    /// Logs a torn end of the log, and keeps its bytes in the trash: the log overwrites them. `now`
-    /// is the wall clock's.
+    /// Logs that the log has a torn end, and copies the bytes of this end to the trash, as the log
+    /// will overwrite them. `now` is the time of the wall clock.
     ///
     /// # Errors
     /// The file system refuses.
@@ -222,8 +222,8 @@ impl Loaded {
         self.snapshot.is_some()
     }
 
-    /// Loads all groups, for checks, and returns their durable state as the records that replay to
-    /// it. None if a group of the snapshot is damaged.
+    /// Loads all groups, for checks. Returns their durable state, as records whose replay results
+    /// in this state. None if a group of the snapshot is damaged.
     pub fn durable_records(&mut self) -> Option<Vec<GroupRecord<'_>>> {
         let slots = &mut self.topics.slots;
         slots.load_all();
@@ -346,7 +346,7 @@ impl Loaded {
     }
 }
 
-/// The machines, ready to serve.
+/// The machines, ready to serve. In a cluster a slot is served once the node leads it.
 fn configured(
     mut topics: Internal,
     config: &Config,

@@ -75,7 +75,7 @@ impl Shard {
         Some(length)
     }
 
-    /// The time of each slice is charged to the client.
+    /// Answers the next slice of the request. The time that this takes is charged to the client.
     fn answer_slice(&mut self) {
         let request = self.long.request();
         request.into_iter().for_each(|it| self.clients.answers().works_on(it));

@@ -15,11 +15,12 @@
 //! which a Kafka broker answers while it loads. While a shard of a running server is loaded again,
 //! its new connections wait in the kernel.
 //!
-//! A shard is given up if its state is wrong, as the running check, the audit or a damaged section
-//! of a snapshot may show. Its connections are closed, nothing more is written, and the snapshot is
-//! renamed to `snapshot.damaged`. `serve.rs` loads the shard again from its log, while other shards
-//! continue. With a damaged log this would fail, so then the server logs the damage and continues.
-//! If a mapped file can no longer be read (SIGBUS), the process ends (`server/uring/src/map.rs`).
+//! If the state of a shard is wrong, the shard is given up. The running check, the audit or a
+//! damaged section of a snapshot may show this. Connections are closed, nothing more is written,
+//! and the snapshot is renamed to `snapshot.damaged`. `serve.rs` loads the shard again from its
+//! log, while other shards continue. This would fail with a damaged log, so a shard whose log is
+//! damaged only logs this, and continues. If a mapped file can no longer be read (SIGBUS), the
+//! process ends (`server/uring/src/map.rs`).
 //!
 //! The stages of a frame (`stages.rs`) are calls in one function, not a list of function pointers,
 //! so that the compiler checks that each stage has what it needs of the earlier ones.
@@ -117,13 +118,13 @@ pub struct Common {
     /// The data directory, as in answers to clients.
     pub data: Arc<str>,
     pub log_sizes: LogSizes,
-    /// The log of each shard, by the data directory's stamp. Empty if there is no stamp: then a
-    /// missing log is a new log.
+    /// The log of each shard, as the data directory's stamp describes it. Empty if there is no
+    /// stamp: then a log that does not exist is created.
     pub known_logs: Arc<[KnownLog]>,
     /// The number of files that the partitions of a shard keep open. Other files are opened for
     /// each read.
     pub partition_files_max: u32,
-    /// Whether groups are compared with their records, without the log: for tests.
+    /// Whether the audit compares changed groups with their records: in debug builds and tests.
     pub audits: bool,
     /// The number of this load of the shard, which increases with each load. It is the epoch of the
     /// shard's coordinators of transactions, and the session of its slots.
@@ -146,8 +147,8 @@ pub struct LogSizes {
     pub segment_bytes: Option<u32>,
     pub operation_bytes_max: usize,
     pub open_bytes_max: usize,
-    /// If the records of a request take more bytes than this, and may be split, they become several
-    /// operations; None means half of an operation.
+    /// If the records of a request take more bytes than this, they are divided into several
+    /// operations where that is possible. None stands for half of `operation_bytes_max`.
     pub cut_bytes: Option<usize>,
 }
 
@@ -174,7 +175,7 @@ impl Common {
     }
 
     /// The input of shard `number`'s answers about the cluster, with the endpoints of the first
-    /// listener.
+    /// listener. It names the brokers of one machine.
     pub fn view<'a>(
         &'a self,
         image: &'a ClusterImage,
@@ -228,16 +229,16 @@ pub struct Shard {
 /// The state that a failed shard passes to its successor.
 #[derive(Debug)]
 pub struct Left {
-    /// The newest image of the cluster that any shard may have, if this shard knows it: the
-    /// controller does, other shards have only their own.
+    /// The controller leaves the newest image that it has sent to any shard; other shards leave
+    /// their own image.
     pub image: Arc<ClusterImage>,
     /// Commands to perform once the shard is loaded again.
     pub commands: Vec<Command>,
 }
 
 impl Shard {
-    /// Makes the shard fail at the end of this turn, as if a check had found a fault. Serves to
-    /// test how the shard is loaded again.
+    /// Makes the shard fail at the end of this turn, as if a check had found a fault. Tests use it
+    /// to have the shard loaded again.
     pub fn give_up(&mut self, reason: &str) {
         self.groups.give_up(reason);
     }
@@ -248,7 +249,7 @@ impl Shard {
         self.groups.check_later(self.times.now, reloads);
     }
 
-    /// Orders the shard's certificates: an earlier load of the shard may have ordered others.
+    /// Orders the shard's certificates again, after it was loaded again and may have new configs.
     pub fn order_certificates(&self, out: &mut Vec<Command>) {
         self.broker.order_certificates(out);
     }
@@ -277,8 +278,8 @@ impl Shard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopping {
     No,
-    /// No further requests are handled. The shard waits until everything is durable, and for a
-    /// snapshot.
+    /// No further requests are handled. The shard waits until everything is durable, and until a
+    /// last snapshot is written if one is needed.
     Draining {
         since: i64,
     },

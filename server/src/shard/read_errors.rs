@@ -14,8 +14,8 @@ impl Shard {
         }
     }
 
-    /// Logs that a file could not be read in the middle of an answer, whose announced length can no
-    /// longer be kept.
+    /// Logs that a file could not be read while an answer with its bytes was being sent. As the
+    /// answer's length was sent before, it cannot be completed, and the connection is closed.
     pub(super) fn stream_failed(&mut self, connection: ConnectionId, reason: &str) {
         let files = self.clients.streamed_files(connection);
         files.iter().for_each(|file| self.partitions.not_sent(*file));

@@ -20,7 +20,7 @@ pub fn read_log(
     read_segments(directory, Recovery::new(topics::RULES), replay)
 }
 
-/// Like [`read_log`], with every whole block of a damaged log.
+/// Like [`read_log`], but accepts a damaged log: passes on every block that is whole.
 ///
 /// # Errors
 /// Files cannot be read.

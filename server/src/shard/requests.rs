@@ -81,7 +81,8 @@ impl Shard {
         groups.forget_slice(inputs, |reply| connections.reply(reply));
     }
 
-    /// Fires the timers of groups that were due before all handled input arrived.
+    /// Fires the group timers that were due at a certain time: all input that arrived before this
+    /// time was handled.
     pub(super) fn groups_expire(&mut self) {
         let handled_until = self.clients.handled_until();
         let (groups, inputs, connections) = self.of_groups();

@@ -1,16 +1,16 @@
-//! A shard's part in a reset: one slice of work for each question of the admin side.
+//! A shard's part in a reset of the cluster. The admin side asks for it slice by slice.
 
 use super::Shard;
 use crate::controller;
 use crate::inquiry::Reset;
 use muster_coordinator::Topics;
 
-/// The number of operations of the log after which a slice of groups ends.
+/// A slice that resets groups ends after about this number of operations in the log.
 const OPERATIONS_OF_SLICE: u64 = 1_000;
 
 impl Shard {
-    /// Performs a slice; returns the next slice, or None after the last. State that cannot be
-    /// removed now is left to a later question.
+    /// Performs a slice. Returns the slice to ask for next, or None after the last. If the state
+    /// cannot be removed now, it returns the same slice, so that the admin side asks again.
     pub(super) fn reset(&mut self, reset: Reset) -> Option<Reset> {
         if self.groups.is_closed() {
             return Some(reset);

@@ -65,8 +65,8 @@ impl Shard {
         self.perform(effects);
     }
 
-    /// Continues until nothing is left to do: reads that have ended, partitions that have grown,
-    /// and requests of group coordinators.
+    /// Continues the work of the share groups until nothing is left to do: handles the reads that
+    /// have ended, the partitions that have grown, and the requests of group coordinators.
     pub(super) fn settle_shares(&mut self) {
         if self.shares.is_settled() && !self.groups.has_state_calls() {
             return;

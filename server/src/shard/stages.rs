@@ -1,5 +1,5 @@
 //! The stages of a frame, from its bytes to the part of the shard that answers it. Their order is
-//! the order in [`Shard::pass`], and each stage takes what earlier ones made.
+//! the order in [`Shard::pass`], and each stage takes the results of earlier stages.
 
 use super::Shard;
 use super::authorization::Screened;
@@ -24,7 +24,7 @@ pub(super) enum End {
     Close(String),
 }
 
-/// A stage's result for the next ones, or the end of the frame's way.
+/// The result of a stage: input for the next stages, or an [`End`] if no further stage is needed.
 pub(super) type Flow<T> = ControlFlow<End, T>;
 
 /// A frame, without its length.
@@ -71,7 +71,7 @@ impl Shard {
         Flow::Continue(())
     }
 
-    /// Ends the way of frames whose client has to authenticate first.
+    /// The stage for clients that have yet to authenticate: it handles their frames completely.
     fn authenticated(&mut self, Frame { id, bytes, .. }: Frame<'_>) -> Flow<()> {
         if !or_close(self.clients.has_to_authenticate(id, bytes))? {
             return Flow::Continue(());
@@ -146,8 +146,8 @@ impl Shard {
         }
     }
 
-    /// Charges the quotas of the client. Returns whether there are any, so that the time of the
-    /// request counts as well.
+    /// Charges the request to the client's quotas. Returns false if the cluster has no quotas: then
+    /// the time of the request need not be measured.
     fn charge(&mut self, call: &Call<'_>, request: &mut Routed<'_>, bytes: usize) -> bool {
         let Self { clients, broker, .. } = self;
         let quotas = broker.image().client_quotas();

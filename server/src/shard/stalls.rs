@@ -6,7 +6,7 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use tracing::{error, info};
 
-/// The time until the next turn of a look that takes several turns.
+/// The check of all connections takes several turns. This is the time from one to the next.
 const LOOK_ON_MS: i64 = 10;
 
 impl Shard {
@@ -37,7 +37,7 @@ impl Shard {
                 return shares.is_parked(request, now);
             }
             let waits_for_members = matches!(api, ApiKey::JoinGroup | ApiKey::SyncGroup);
-            // The slices of a long request get turns, like input.
+            // A long request may take many slices, and other input has its turns between them.
             waits_for_members || long == Some(request)
         };
         let Some(looked_at) = clients.look(handled, is_parked) else {
@@ -72,7 +72,7 @@ impl Shard {
         }
     }
 
-    /// The time of the next look; None if there is no work that could stall.
+    /// The time of the next check; None if there is no work that could stall.
     pub(super) fn look_deadline(&self) -> Option<i64> {
         let Seen { handled, has_waiting } = self.stalls.seen;
         let has_work = has_waiting
@@ -80,7 +80,7 @@ impl Shard {
             || !self.groups.is_flushed()
             || !self.partitions.is_quiet();
         let next_look = self.stalls.next_look();
-        // If a timer does not fire, there may be no other turn.
+        // If a timer does not fire in time, only this deadline may cause a turn that finds it late.
         let late = || Some(self.groups.late_deadline()?.max(next_look));
         if has_work { Some(next_look) } else { late() }
     }

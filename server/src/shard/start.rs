@@ -83,8 +83,8 @@ fn unusable(why: impl fmt::Display) -> Unusable {
     Unusable::Snapshot(why.to_string())
 }
 
-/// Whether a snapshot belongs to a log. A snapshot gets its name once the log is flushed up to the
-/// newest position in the snapshot, so a shorter log has lost operations.
+/// Checks that a snapshot belongs to a log. Before a snapshot got its name, the log was flushed up
+/// to the newest position in the snapshot. So a log that ends earlier has lost operations.
 fn belongs_to(
     header: &SnapshotHeader,
     directory: &Path,
@@ -132,17 +132,17 @@ pub fn unread_snapshot(directory: &Path) -> Option<u16> {
 
 /// The comparison of a snapshot with the log beside it.
 pub struct Compared {
-    /// The number of groups in the snapshot and the log after it.
+    /// The number of groups in the state that the snapshot and the log after it result in.
     pub groups: usize,
-    /// Descriptions of what differs from the records of the whole log.
+    /// Descriptions of what differs between this state and the state from the whole log alone.
     pub differences: Vec<String>,
 }
 
-/// Compares the state that startup would make from a snapshot and the log after it with the state
-/// that the whole log makes. Changes nothing.
+/// Compares two states: the one that startup would get from a snapshot and the log after it, and
+/// the one that replay of the whole log results in. Changes nothing.
 ///
 /// # Errors
-/// The reason why the snapshot would not be used, or would be found damaged later.
+/// The reason why startup would not use the snapshot, or would later find it damaged.
 pub fn compare_snapshot(
     directory: &Path,
     bytes: Vec<u8>,
@@ -172,7 +172,7 @@ pub fn compare_snapshot(
     }
 }
 
-/// Replays the log after the state of `start`.
+/// Replays the part of the log that comes after the state in `start`.
 pub(super) fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
     let Start { load, accepts_loss, .. } = &mut start;
     let recovery =
@@ -182,7 +182,7 @@ pub(super) fn replay_log(directory: &Path, mut start: Start) -> Result<Start, Lo
         failed = failed.take().or(load.replay(batch).err());
     })?;
     let Some(error) = failed else { return Ok(start) };
-    // The log of another shard has records of other partitions.
+    // If this is the log of another shard, its records fail because they are of other partitions.
     if let Some(known) = start.known_log.filter(|_| !start.accepts_loss) {
         known.check(directory, &start.recovered)?;
     }

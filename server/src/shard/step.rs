@@ -94,7 +94,7 @@ impl Shard {
         self.next_deadline()
     }
 
-    /// Counts a turn whose end begins.
+    /// Records how long the turn handled events: from its first event until `end_turn` begins.
     fn count_turn(&mut self) {
         if let Some(began) = self.turn_began.take() {
             self.counters.turn_micros.record(self.times.micros.saturating_sub(began));
@@ -150,7 +150,7 @@ impl Shard {
         files.into_iter().for_each(|file| self.release(file));
     }
 
-    /// Releases a part of a file that is sent, or never will be.
+    /// Releases a part of a file, because it was sent or because it can no longer be sent.
     fn release(&mut self, file: FileKey) {
         let mut ops = Vec::new();
         self.partitions.release(file, &mut ops);
@@ -308,8 +308,8 @@ impl Shard {
     pub(super) fn image_changed(&mut self, image: Arc<ClusterImage>) {
         let Self { broker, clients, groups, partitions, ids, errors, times, .. } = self;
         let Some(before) = broker.set_image(image) else { return };
-        // Reports even if access is unchanged: the image may be the first image of a controller
-        // that was loaded.
+        // Reports even if access is unchanged: shard 0 may have been loaded again, and its new
+        // controller does not know yet which access this shard has taken.
         broker.report_access(&mut self.commands);
         if broker.is_altered_since(&before) {
             broker.order_certificates(&mut self.commands);
@@ -357,7 +357,7 @@ impl Shard {
         ])
     }
 
-    /// The time when a clean stop no longer waits for a snapshot.
+    /// The time until which a clean stop waits for a snapshot.
     fn stop_deadline(&self) -> Option<i64> {
         let Stopping::Draining { since } = self.stopping else { return None };
         let at = since.saturating_add(self.broker.common().config.snapshot_on_stop_max_ms);
@@ -369,7 +369,8 @@ impl Shard {
         self.clients.has_waiting() && !self.has_work()
     }
 
-    /// The time when share partitions need the next turn. While input is blocked no lock ends.
+    /// The time when share partitions need the next turn. No lock on records ends while input waits
+    /// that cannot be handled.
     fn shares_deadline(&self) -> Option<i64> {
         let slices = self.shares.slices_deadline(self.times.now);
         let slices = slices.filter(|_| !self.groups.is_closed());
@@ -395,7 +396,8 @@ impl Shard {
     fn advance_stop(&mut self) {
         let Stopping::Draining { since } = self.stopping else { return };
         self.partitions.stop_upkeep();
-        // The shards of the coordinators may have stopped. Producers retry.
+        // Partitions stop asking the coordinators of transactions, whose shards may have stopped.
+        // The producers get an error and retry.
         self.end_questions(i64::MAX);
         if !self.groups.is_flushed() {
             return;
@@ -414,7 +416,7 @@ impl Shard {
     }
 }
 
-/// Opens the files of a slice, which stay open for an answer.
+/// Opens the files whose parts are to be sent next. They stay open until they are released.
 fn open_held(
     partitions: &mut Partitions,
     files: &[FileKey],

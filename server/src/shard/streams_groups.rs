@@ -69,7 +69,7 @@ impl Shard {
         explain_failed(body, controller_requests.failed_creations(times.now, missing));
     }
 
-    /// Whether the client may not create some of the topics. Then none of them is created.
+    /// Returns true if the client may not create one of the topics. Then none of them is created.
     fn is_creation_denied(
         &mut self,
         request: RequestId,
@@ -88,7 +88,7 @@ impl Shard {
     }
 }
 
-/// The topics that a client may not create, among those that are checked.
+/// The topics that a client may not create. Only the first [`AT_ONCE_MAX`] topics are checked.
 fn denied<'m>(by: &Permissions, missing: &'m [MissingTopic]) -> Vec<&'m str> {
     if by.allow_on_cluster(Create) {
         return Vec::new();

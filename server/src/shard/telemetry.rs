@@ -22,8 +22,8 @@ impl Shard {
         }
     }
 
-    /// Takes a push. A push that is passed on holds its connection, so each client has at most one
-    /// under way.
+    /// Takes a push of metrics. If it is passed on, no further request of its connection is handled
+    /// until it is answered. So each client has at most one push under way.
     pub(super) fn push_telemetry(&mut self, call: &Call<'_>, body: &PushTelemetryRequest<'_>) {
         let (now, request) = (self.times.now, call.request);
         let verdict = self.of_client(call, body.client_instance_id, |shard, client| {

@@ -1,5 +1,4 @@
-//! The internal topics of a shard: all of them while it is loaded, and those beside the groups
-//! while it serves.
+//! The internal topics of a shard, while it is loaded and while it serves.
 
 use super::Common;
 use crate::cluster::ClusterImage;
@@ -12,7 +11,7 @@ use crate::transactions::{Coordinators, Transactions};
 use muster_runtime::{Damage, Topic, TopicSet};
 use muster_storage::TopicRules;
 
-/// The machines of all partitions that a shard leads.
+/// The state machines of all partitions of internal topics that a shard leads.
 pub(super) struct Internal {
     /// On the controller only.
     pub(super) image: Option<Accepted>,
@@ -22,7 +21,7 @@ pub(super) struct Internal {
 }
 
 impl Internal {
-    /// Machines without records.
+    /// State machines that have replayed no record.
     pub(super) fn new(common: &Common, number: u32) -> Self {
         let Common { config, placement, life, .. } = common;
         let image = || Accepted::new(ClusterImage::new(config), config);

@@ -1,5 +1,5 @@
-//! Requests of transactions, and the letters between coordinators and slots. Each is passed on to
-//! its part of the shard, until none is left.
+//! Requests of transactions, and the letters (messages) between coordinators and slots. Passes them
+//! on to the parts of the shard that they are for, until no letter is left.
 
 use super::Shard;
 use crate::clock::Times;
@@ -80,7 +80,7 @@ impl Shard {
         self.transactions.producer_ids_arrived();
     }
 
-    /// Takes letters until none is left; passes on answers and mail.
+    /// Handles letters until none is left. Then passes on the answers and mail that this caused.
     pub(super) fn settle_transactions(&mut self) {
         loop {
             let (transactions, mut inputs) = self.of_transactions();
@@ -103,7 +103,7 @@ impl Shard {
         transactions.send_mail(commands);
     }
 
-    /// Called when the partitions have synced their writes, for reports.
+    /// Called when the partitions have synced their writes, as the reports to coordinators require.
     pub(super) fn reports_synced(&mut self, mut open: OpenBySlot) {
         let of_groups = self.groups.open_transactions();
         open.entry(self.broker.number()).or_default().extend(of_groups);
@@ -115,7 +115,7 @@ impl Shard {
     fn take(&mut self, coordinator: u32, message: ToSlot) {
         let mut effects = Effects::default();
         match message.body {
-            // The link handles this message.
+            // The link between coordinator and slot has already handled this message.
             ToSlotBody::ReportWanted { .. } => {}
             ToSlotBody::Reported(reported) => {
                 self.reported(coordinator, message.slot, &reported, &mut effects);
@@ -125,7 +125,8 @@ impl Shard {
                     self.verdict(&verdict, &mut effects);
                 }
             }
-            // The offsets of the transaction precede its marker in the log: they need no sync.
+            // Only user partitions are synced. The transaction's offsets need no sync, because they
+            // precede its marker in the same log.
             ToSlotBody::Sync(sync) => {
                 if !self.groups.is_unanswered(&sync.partitions, sync.producer.id) {
                     self.partitions.sync_transaction(coordinator, sync, &mut effects);
@@ -150,7 +151,8 @@ impl Shard {
         }
     }
 
-    /// Answers markers of groups that are durable now.
+    /// Some markers in the slots of groups are durable now. Answers the coordinators or requests
+    /// that sent them.
     pub(super) fn send_marked(&mut self) {
         let mut effects = Effects::default();
         for marked in self.groups.take_marked() {
@@ -164,7 +166,7 @@ impl Shard {
         self.perform(effects);
     }
 
-    /// Ends the questions that count as lost at a time.
+    /// Ends each question to a coordinator that counts as lost at the time `until`, with a verdict.
     pub(super) fn end_questions(&mut self, until: i64) {
         while let Some(verdict) = self.transactions.take_lost(until) {
             let mut effects = Effects::default();

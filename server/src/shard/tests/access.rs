@@ -99,15 +99,16 @@ fn a_change_of_acls_is_answered_when_all_shards_have_taken_it() {
     let deleted = sent_to(&world, 1).access_version();
     assert!(deleted > created && sent_to(&world, 1).acls().is_empty());
     take(&mut world, 1, deleted);
-    // A shard that is loaded again reports first the version that it has, and then the version in
-    // its mailbox.
+    // Shard 2 is loaded again. First it reports the version of the image from its load, then the
+    // version of the image in its mailbox.
     take(&mut world, 2, created);
     assert!(!is_answered(&mut world, CLIENT));
     take(&mut world, 2, deleted);
     assert!(is_answered(&mut world, CLIENT));
 }
 
-/// A client that finds an ACL removed already may rely on the removal, too.
+/// A client asks to delete an ACL that is already deleted, although not on all shards yet. Its
+/// answer waits, too, because the client will rely on the deletion.
 #[test]
 fn an_answer_that_nothing_is_to_be_removed_waits_for_the_removal() {
     let mut world = world();
@@ -130,8 +131,8 @@ fn changes_of_something_else_wait_for_no_shard_and_pass_those_that_do() {
     assert!(is_answered(&mut world, OTHER) && !is_answered(&mut world, CLIENT));
 }
 
-/// The controller that sent the image may have been loaded again, with this change as its last
-/// change.
+/// The image may come from a controller that was loaded again and has not heard of this shard's
+/// access since.
 #[test]
 fn an_image_with_the_access_that_a_shard_has_is_reported_too() {
     let mut world = world();

@@ -99,8 +99,8 @@ fn a_change_is_decided_when_its_certificates_were_checked() {
     assert!(String::from_utf8_lossy(&answer).contains("the reason") && taken(&world).is_empty());
 }
 
-/// Between a check and its outcome, another client changes the certificates that the request would
-/// lead to.
+/// Another client changes a config between the check and its outcome. The first request would then
+/// lead to certificates that were not checked.
 #[test]
 fn what_was_not_checked_is_checked_again() {
     let mut world = world();
@@ -128,7 +128,7 @@ fn what_was_not_checked_is_checked_again() {
     assert!(answer(&mut world, CLIENT).is_empty(), "its certificate would now be another one");
     let third = newest_check(&world).0;
     assert!(third > second);
-    // An outcome that no request waits for: an earlier controller had requested it.
+    // No request waits for this outcome: the check was ordered before the controller was replaced.
     answer_check(&mut world, 99, BTreeMap::new());
     answer_check(&mut world, third, BTreeMap::new());
     assert!(!answer(&mut world, CLIENT).is_empty());

@@ -12,8 +12,8 @@ const ROUNDS: usize = 8;
 /// The time in which a commit becomes durable and is answered.
 const ROUND_MS: i64 = 1_000;
 
-/// The number of turns in a round without a commit. A commit takes fewer turns, so the work of each
-/// turn does not count as work of the commit.
+/// The number of additional turns in a round without a commit. A commit takes fewer turns, so the
+/// comparison of runs does not count the work of mere turns as work of the commit.
 const IDLE_TURNS: usize = 20;
 
 /// The number of rounds that begin with a commit; the first are warm-up.

@@ -24,16 +24,16 @@ const KINDS: [Kind; 3] = [Kind::Group, Kind::Id, Kind::Config];
 /// The values of the kinds that exist.
 type Contents = BTreeMap<Kind, i64>;
 
-/// The parts of a snapshot (groups, transactional ids, the cluster) may be of different positions.
-/// If the log ends before the latest of these positions, the snapshot must not be used, even if
-/// the part of the latest position is empty.
+/// A snapshot has parts (groups, transactional ids, the cluster), which may show the state at
+/// different positions of the log. If the log ends before the latest of these positions, the
+/// snapshot must not be used, even if the part with the latest position is empty.
 #[test]
 fn a_start_finds_what_the_log_has_whatever_changed_while_a_snapshot_was_written() {
     let (mut random, mut snapshots, mut losses) = (Random(1), 0, 0);
     for run in 0..RUNS {
         let mut world = World::new(&["metadata.log.max.record.bytes.between.snapshots=1"]);
         let mut history = vec![(accepted(&world), Contents::new())];
-        // Most runs have a single kind, so that no part of another kind follows it in the snapshot.
+        // Most runs have only one kind of state, so a snapshot has no later part of another kind.
         let kinds = KINDS.get(run as usize % 4).map_or(&KINDS[..], std::slice::from_ref);
         change_all(&mut world, kinds, &mut history, &mut random);
         snapshots += u64::from(world.path(SNAPSHOT_FILE_NAME).exists());
@@ -45,8 +45,8 @@ fn a_start_finds_what_the_log_has_whatever_changed_while_a_snapshot_was_written(
     assert!(snapshots > RUNS / 2 && losses > RUNS / 2, "{snapshots} snapshots, {losses} losses");
 }
 
-/// Adds and removes state of these kinds, and notes the contents at each position. The last changes
-/// are not flushed.
+/// Adds and removes state of these kinds. For each position of the log, adds the contents at this
+/// position to `history`. The last changes are not flushed.
 fn change_all(
     world: &mut World,
     kinds: &[Kind],
@@ -62,8 +62,8 @@ fn change_all(
         write(world, kind, value);
         contents.extend(value.map(|it| (kind, it)));
         history.push((accepted(world), contents));
-        // The slices of a snapshot come later if it begins in the same millisecond as the previous
-        // snapshot.
+        // Sometimes a millisecond passes. If none has passed since the previous snapshot, the
+        // slices of the next snapshot are written later.
         world.pass(random.below(8) as i64 / 7);
     }
     world.pass(2);

@@ -1,5 +1,5 @@
-//! Dead letters whose queue is led by another shard. Letters that fail for a while are sent again,
-//! and then dropped. A letter without an answer is sent again.
+//! Dead letters, where another shard leads the dead letter queue. If a letter fails or gets no
+//! answer, it is sent again. After several failures it is dropped.
 
 use super::frames::{answers, frame, produce};
 use super::world::{FLUSH_MS, World};
@@ -31,7 +31,7 @@ const GROUP_RESOURCE: i8 = 32;
 struct Sent {
     number: u64,
     records: i32,
-    /// The number of records with a copy of the value.
+    /// The number of letters that contain a copy of their record's value.
     copies: usize,
 }
 
@@ -42,7 +42,7 @@ struct Story {
 }
 
 impl Story {
-    /// A group whose state says that its first two records are archiving.
+    /// Makes a group whose share state has the first two records of the topic as archiving.
     fn new() -> Self {
         Self::archiving(&[(0, 1)])
     }
@@ -229,7 +229,7 @@ fn a_letter_is_sent_again_for_a_while_and_then_dropped() {
         story.world.pass(1);
         let before = std::mem::replace(&mut number, story.sent_once());
         assert!(number > before);
-        // The answer to the previous attempt is no longer awaited.
+        // An answer to the previous attempt comes too late to count.
         story.answer(before, ErrorCode::None);
         assert_eq!(story.state(), (0, 0));
     }
@@ -298,7 +298,8 @@ fn a_letter_waits_for_space_on_the_disk_however_long_it_takes() {
     assert_eq!((story.state(), story.dropped()), ((0, 2), 0));
 }
 
-/// A write of share state, or a compressed batch that a member rejects, may claim any offsets.
+/// A request that writes share state may claim any offsets, and so may a compressed batch that a
+/// member rejects.
 #[test]
 fn letters_of_more_records_than_a_batch_may_have_are_dropped() {
     for last in [LETTER_RECORDS_MAX, i64::MAX] {
@@ -390,7 +391,7 @@ fn a_share_partition_whose_group_has_gone_stays_open_until_its_letters_have_ende
     assert_eq!(story.sent(), [], "and none is written again");
 }
 
-/// The topic has one record left of the two that are archiving.
+/// Two records are archiving, but after the power loss the topic has only the first of them.
 #[test]
 fn records_that_a_power_loss_has_taken_have_no_letters() {
     let mut story = Story::new();

@@ -55,7 +55,7 @@ fn a_start_removes_offsets_whose_removal_was_interrupted() {
     assert_eq!(world.shard.broker.image().deleted().len(), 0);
 }
 
-/// A log with few operations and many topics: its replay counts more changes than operations.
+/// The log has one operation with many topics, so its replay counts more changes than operations.
 #[test]
 fn a_deletion_is_forgotten_after_the_replay_of_a_short_log() {
     let mut world = World::new(&[]);
@@ -141,7 +141,7 @@ pub(super) fn delete(world: &mut World, id: Uuid, name: &str) {
     world.turn();
 }
 
-/// Writes the same records, but no shard gets the image.
+/// Writes the records of a deletion, but no shard gets the image.
 pub(super) fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
     let records = deletion(id, name, deleted_at);
     let (_, log) = world.shard.groups.parts();

@@ -69,7 +69,7 @@ fn collect(value: &Value, errors: &mut BTreeSet<i64>) {
     }
 }
 
-/// A request of each group API that names groups, about one group.
+/// For each API whose requests name groups, a request about this group.
 fn requests(group: &str, topic_id: Uuid) -> Vec<Request<'static>> {
     let name = || Str::Owned(group.to_owned());
     let of_share = DescribeShareGroupOffsetsRequestGroup { group_id: name(), topics: None };
@@ -481,7 +481,7 @@ fn a_sync_whose_assignment_is_too_large_is_an_error() {
     assert_eq!(world.totals().of("log_operations_refused"), 1);
 }
 
-/// The header is counted when a frame is decoded, and not again when its body is decoded again.
+/// The body is decoded again without its long header, but must have the same memory budget.
 #[test]
 fn a_request_with_many_short_topics_is_read_again_for_its_verdict() {
     let mut world = world(2);

@@ -8,7 +8,7 @@ use muster_codec::messages::{JoinGroupRequest, JoinGroupRequestProtocol};
 
 const VERSION: i16 = 3;
 
-/// A join that waits for longer than any client.
+/// A join that may wait for its answer for longer than connections are kept.
 fn join() -> Vec<u8> {
     let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
     let request = JoinGroupRequest {

@@ -74,7 +74,7 @@ const FRAME_BYTES: usize = 2 << 20;
 const PIECE_BYTES: usize = 64 << 10;
 const LIMIT: usize = 4 << 20;
 
-/// A shard with this number of connections, and this budget for their input.
+/// A shard with this number of connections, and with [`LIMIT`] as the budget for their input.
 fn with_connections(count: usize) -> (World, Vec<ConnectionId>) {
     let limits = ["socket.request.max.bytes=4194304", "queued.max.request.bytes=4194304"];
     let mut world = World::new(&limits);
@@ -86,7 +86,7 @@ fn with_connections(count: usize) -> (World, Vec<ConnectionId>) {
     (world, ids)
 }
 
-/// The beginning of a Produce, which is all that a shard reads of it.
+/// A frame whose first bytes, all zero, are the header of a Produce. The tests never handle it.
 fn large_frame() -> Vec<u8> {
     let mut frame = (FRAME_BYTES as u32 - 4).to_be_bytes().to_vec();
     frame.resize(FRAME_BYTES, 0);
@@ -119,14 +119,14 @@ fn large_waiting_requests_do_not_accumulate() {
     assert!(held <= LIMIT + FRAME_BYTES + PIECE_BYTES * CONNECTIONS, "{held}");
 }
 
-/// Complete requests arrive from the sockets before a connection can be paused.
+/// Whole requests may arrive from the sockets before their connections can be paused.
 #[test]
 fn a_burst_over_all_reserves_is_closed() {
     const CONNECTIONS: usize = 60;
     let (mut world, ids) = with_connections(CONNECTIONS);
     let frame = large_frame();
     for (number, id) in ids.iter().enumerate() {
-        // The first frame of all would be handled on arrival.
+        // The very first frame would be handled on arrival if it came in one piece.
         receive(&mut world, *id, &frame[..PIECE_BYTES]);
         receive(&mut world, *id, &frame[PIECE_BYTES..]);
         if number % 4 == 3 {

@@ -1,4 +1,4 @@
-//! The answers to the admin side: they contain all groups, each once, in pages, and nothing that is
+//! The answers to the admin side. Their pages contain each group exactly once, and nothing that is
 //! not durable.
 
 use super::world::{FLUSH_MS, GROUPS, PARTITIONS, World, commit};

@@ -1,6 +1,6 @@
-//! One address uses a limit up, then another address comes. Each limit has such a story: either a
-//! test in this file, with clients of a whole shard, or the test that the table names. The test
-//! fails if a limit has no story.
+//! For each limit that clients can use up there is a story: one address uses the limit up, then
+//! another address comes. The story is a test in this file, with clients of a whole shard, or the
+//! test that the table names. A test fails if a limit has no story.
 
 use super::frames::{answers, frame};
 use super::world::{FLUSH_MS, World};
@@ -37,7 +37,7 @@ const OF_SESSIONS: &str = "server/shares/tests/sessions.rs";
 const SESSIONS: &str =
     "an_address_leaves_an_eighth_of_the_sessions_and_of_their_partitions_to_others";
 
-/// The stories of limits of which an address has a share.
+/// The story of each limit that clients can use up.
 const STORIES: &[Story] = &[
     story(
         Limit::MemberBytes,

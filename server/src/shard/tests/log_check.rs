@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A time that is longer than a round of the check.
+/// A round of the running check takes less than this time.
 const LONG_MS: i64 = 20_000;
 
 /// The number of transactional ids.
@@ -191,7 +191,7 @@ fn damage_among_the_records_of_the_cluster_is_found() {
     world.pass(LONG_MS);
     assert_eq!(world.totals().of("log_damage_found"), 0);
     let before = state(&mut world);
-    // In the header of the first block, as blocks of one topic are short.
+    // The first block has only one topic, so it is short, and this byte is in its header.
     damage_first_segment_at(&world, 512 + 30);
     world.pass(LONG_MS);
     let totals = world.totals();
@@ -200,7 +200,8 @@ fn damage_among_the_records_of_the_cluster_is_found() {
     assert!(state(&mut world) == before);
 }
 
-/// A kill before the end of the rewrite leaves the snapshot that follows the damage.
+/// The log is damaged. Then a snapshot is written, and the shard is killed before it has rewritten
+/// the log.
 #[test]
 fn a_kill_after_damage_needs_no_more_than_the_next_snapshot() {
     let mut needed = 0;
@@ -247,7 +248,7 @@ fn a_kill_during_a_rewrite_loses_nothing() {
     }
 }
 
-/// A shard with state of every kind outside of transactions.
+/// A shard with state of every kind, but without open transactions.
 fn mixed(seed: u64) -> (World, Random) {
     let (mut world, mut random) = (World::new(&[]), Random(seed));
     world.create_share_topics();
@@ -299,8 +300,8 @@ fn damage_first_segment_at(world: &World, at: u64) {
     file.write_all_at(&[byte[0] ^ 1], at).unwrap();
 }
 
-/// Injects a fault into a correct shard; the check must find it, and a restart must have the state
-/// of the log.
+/// Injects a fault into a correct shard. The check must find the fault, and after a restart the
+/// shard must have the state of the log.
 fn assert_found(inject: impl FnOnce(&mut World)) {
     let mut world = World::new(&[]);
     world.create_share_topics();

@@ -129,7 +129,7 @@ fn delete(groups_names: Vec<Str<'static>>) -> Request<'static> {
     DeleteGroupsRequest { groups_names }.into()
 }
 
-/// A request about these names.
+/// Makes a request about these names.
 type Asking = fn(Vec<Str<'static>>) -> Request<'static>;
 
 const ASKING: [(Asking, i16); 9] = [
@@ -259,7 +259,7 @@ fn resources_with_configs_are_listed_in_slices_each_once() {
     };
     let (all, slices) = list(1, &[]);
     assert!(slices > TOPICS / 512, "{slices}");
-    // The broker has configs and loggers.
+    // The broker is listed twice: with its configs and with its loggers.
     assert_eq!(all.len(), 1 + 1 + InternalTopic::seen().count() + TOPICS);
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
     let (topics, _) = list(1, &[2]);

@@ -56,7 +56,8 @@ fn a_client_that_takes_too_much_time_is_served_later() {
     take_time(200);
     send(&mut world, CLIENT, FIND.1, find());
     take_time(0);
-    // 20 % of a second, over ten seconds: twice the quota. It is paid back within a second.
+    // 200 ms of work are 2 % of ten seconds, which is twice the quota. The throttle time is at most
+    // the length of one sample, which is a second.
     assert_eq!(throttle_times(&mut world, CLIENT), [1_000]);
     send(&mut world, CLIENT, FIND.1, find());
     send(&mut world, OTHER, FIND.1, find());

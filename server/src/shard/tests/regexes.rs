@@ -1,5 +1,5 @@
-//! Regular expressions of consumer groups. An expression matches topics that a member may describe:
-//! the member whose heartbeat causes the resolution, as in Kafka (`TopicRegexResolver`).
+//! Regular expressions of consumer groups. An expression matches only topics that one member may
+//! describe: the member whose heartbeat has it resolved, as in Kafka (`TopicRegexResolver`).
 
 use super::frames::frame;
 use super::world::World;
@@ -106,7 +106,8 @@ fn an_expression_matches_what_the_member_may_describe_that_has_it_resolved() {
     let (assigned, epoch) = settle(&mut world, ALICE, ("a", 0));
     assert_eq!(assigned, Some(vec![europe]));
 
-    // Another member with the same expression changes nothing until a resolution is due again.
+    // The expression is resolved at intervals. So a member that joins with the same expression, and
+    // may describe more topics, changes nothing until the next time.
     let (assigned, bobs) = settle(&mut world, BOB, ("b", 0));
     assert!(assigned.unwrap_or_default().iter().all(|id| *id == europe));
     world.pass(REFRESH_MS);

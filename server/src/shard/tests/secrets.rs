@@ -1,5 +1,5 @@
-//! A denied request reveals nothing: two shards that differ only in what a client may not see give
-//! the same answers, whatever the client sends.
+//! A denied request reveals nothing. Two shards differ only in topics, groups and ids that a client
+//! may not see. They must give it the same answers, whatever it sends.
 
 mod requests;
 
@@ -19,7 +19,7 @@ use muster_codec::{Request, Uuid};
 use requests::{ALLOWED, HIDDEN, MISSING, SECRET, all};
 
 const ADMIN: ConnectionId = ConnectionId(0);
-/// The address of the client that makes transactional ids, and the address of all other clients.
+/// The host of the client that makes transactional ids, and the host of all other clients.
 const ADMIN_HOST: &str = "10.0.0.9";
 const HOST: &str = "10.0.0.1";
 
@@ -36,7 +36,8 @@ struct Probed {
 }
 
 impl Probed {
-    /// `denied` is the name of everything that the client is denied.
+    /// Makes a topic, groups and a transactional id with the name `denied`: the client may not see
+    /// them.
     fn new(denied: &'static str, config: &'static str) -> Self {
         let configs: Vec<&str> = CONFIGS.into_iter().chain([config]).collect();
         let mut world = World::of_shards(1, &configs);
@@ -160,9 +161,9 @@ fn answers_are_the_same_whether_what_is_denied_exists() {
     }
 }
 
-/// If a part of a request is refused for another reason, the handler must refuse it by the same
-/// rule. Otherwise a part that the rule seems to refuse would be carried out, or would reveal that
-/// something exists.
+/// If the handler refuses a part of a request for another reason, authorization leaves this part in
+/// the request even if it is denied. So authorization and the handler must use the same rule for
+/// that reason. Otherwise the handler would carry out the denied part, or would reveal something.
 #[test]
 fn what_is_refused_anyway_is_refused() {
     let probed = |denied| Probed::new(denied, "auto.create.topics.enable=true");
@@ -190,7 +191,7 @@ fn named_once_and_with_an_id() -> DeleteTopicsRequest<'static> {
     }
 }
 
-/// On both shards the id belongs to the denied topic.
+/// The id is that of the denied topic: the topics of the two shards have the same id.
 fn by_id_and_by_name(topic_id: Uuid) -> MetadataRequest<'static> {
     let by_id = MetadataRequestTopic { topic_id, name: None };
     let by_name = MetadataRequestTopic { topic_id: Uuid::ZERO, name: Some(SECRET.into()) };

@@ -1,5 +1,5 @@
-//! The last request of a share session: what the member still holds is released after the record
-//! of its acknowledgements is flushed.
+//! The last request of a share session has acknowledgements. Once their record is flushed, the
+//! records that the member still holds are released.
 
 use super::frames::{answers, frame, produce};
 use super::world::{FLUSH_MS, World, commit};
@@ -21,7 +21,7 @@ const ACCEPT: i8 = 1;
 /// Records that were acquired: first and last offset, and delivery count.
 type Acquired = Vec<(i64, i64, i16)>;
 
-/// A topic with four records in a batch, and a share group whose state begins with the first.
+/// A topic with one batch of four records, and a share group whose state begins at the first one.
 struct Story {
     world: World,
     topic_id: Uuid,
@@ -107,7 +107,8 @@ impl Story {
         self.send(connection, request);
     }
 
-    /// The start offset of the durable state, and how often its next records were delivered.
+    /// The start offset of the durable state, and the state's batches from this offset on. Each
+    /// batch has its delivery count.
     fn state(&mut self) -> (i64, Vec<(i64, i64, i16)>) {
         self.world.pass(FLUSH_MS);
         let (key, inspect) = (self.key(), self.world.shard.inspect());
@@ -181,7 +182,7 @@ fn a_connection_that_ends_before_its_last_acknowledgements_are_written_releases_
     story.open(CLIENT, "m");
     story.open(OTHER, "n");
     story.world.hold_log(true);
-    // A flush is under way, so that changes gather.
+    // While a flush is under way, changes of share state wait to be written together.
     story.world.append(&commit(0, 0, Some(1)));
     story.world.pass(FLUSH_MS);
     story.accept_and_close(CLIENT, "m");
@@ -196,7 +197,7 @@ fn a_group_is_dropped_with_its_last_session_if_its_connections_have_ended_before
     let mut story = Story::new();
     story.open(CLIENT, "m");
     story.open(OTHER, "n");
-    // The connection of m serves another group from now on.
+    // From now on the connection of m also serves a member of another group.
     story.group = "h";
     story.write_state();
     story.open(CLIENT, "o");

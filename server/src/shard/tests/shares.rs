@@ -1,4 +1,4 @@
-//! Share state in the log of the groups.
+//! Share state in the shard's log.
 
 use super::deleted_topics::{delete, topic, write_deletion};
 use super::world::{FLUSH_MS, Random, World};
@@ -38,8 +38,8 @@ fn key(number: u64) -> (Slot, SharePartitionKey) {
     (Slot(number as u32 % SLOTS), key)
 }
 
-/// A record that changes the state of a share partition. Half of the records initialize or delete
-/// it.
+/// A record that changes the state of a share partition: it initializes a partition without state,
+/// and otherwise mostly writes to its state.
 fn change(
     states: &States,
     key: &SharePartitionKey,
@@ -80,7 +80,7 @@ impl World {
         self.pass(FLUSH_MS);
     }
 
-    /// Changes the state of a share partition somewhere.
+    /// Changes the state of a random share partition.
     pub(super) fn change_share(&mut self, random: &mut Random) {
         let (slot, key) = key(random.below(KEYS));
         let states = self.shard.shares.states().of(slot).unwrap();
@@ -92,7 +92,7 @@ impl World {
         self.turn();
     }
 
-    /// Replays a record of a share partition that is not in the log: a tombstone or an update.
+    /// Changes a share partition by a record that the log does not have: an update, or a tombstone.
     pub(super) fn replay_share(&mut self, number: u64, start_offset: Option<i64>) {
         let (slot, key) = key(number);
         let value = start_offset.map_or(ShareValue::Deleted, |start_offset| {
@@ -113,7 +113,7 @@ impl World {
         self.pass(FLUSH_MS);
     }
 
-    /// The share states, without the parts that come only from records before the newest snapshots.
+    /// The share states as snapshots would have them.
     pub(super) fn share_snapshots(&self) -> Vec<(SharePartitionKey, ShareSnapshotValue)> {
         let all = self.shard.inspect().share_states();
         all.map(|(key, state)| (key.clone(), state.snapshot())).collect()
@@ -210,7 +210,7 @@ fn share_state_of_a_deleted_topic_goes_in_slices() {
 
 #[test]
 fn share_state_of_a_topic_that_was_deleted_while_the_shard_was_down_goes() {
-    // No snapshot has the image that the shard still has.
+    // No snapshot is written, as it would contain the shard's image with the deleted topic.
     let mut world = World::new(&["metadata.log.max.record.bytes.between.snapshots=10000000"]);
     let gone = world.create_topic("gone");
     world.initialize(gone, 200);
@@ -233,7 +233,7 @@ fn create_wide_topic(world: &mut World, partitions: usize) {
     world.pass(FLUSH_MS);
 }
 
-/// The coordinator of a group, on another shard, asks about the first partitions.
+/// Sends a request about share state, as from the coordinator of a group on shard 1.
 fn ask(world: &mut World, group: &str, number: u64, request: StateRequest) {
     let question = StateQuestion { from: 1, number, group_id: group.into(), request };
     world.step(Event::Mail(ToShares::StateQuestion(question).into()));

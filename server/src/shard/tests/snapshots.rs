@@ -8,7 +8,7 @@ use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot};
 
 const IDS: u64 = 200;
 
-/// Commits that come faster than slices of snapshots are written, followed by a stop.
+/// A stopped shard, which got commits so fast that a snapshot was still due when the stop began.
 fn stopped(configs: &[&str]) -> World {
     stop(World::new(configs))
 }

@@ -1,5 +1,5 @@
-//! Stalled work of a shard: commits count while the log hangs, and requests that wait for others do
-//! not.
+//! Stalled work of a shard. While the log hangs, waiting commits count as stalled. Requests that
+//! wait for other members or for records do not.
 
 use super::frames::frame;
 use super::world::World;
@@ -47,7 +47,7 @@ fn a_join_that_waits_behind_a_timer_which_does_not_fire_shows() {
         world.shard.groups.advance(Times::both(start + ms));
         world.shard.groups.timers_late_since(start + ms).map(|since| since - start)
     };
-    // A turn counts as one second at most.
+    // The clock of groups advances by one second at most in each turn.
     let found: Vec<_> = (2..16).map(|s| late_at(&mut world, s * 1_000)).collect();
     let since = Some(12_000);
     assert_eq!(found[..10], [None; 10]);

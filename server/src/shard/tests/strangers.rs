@@ -1,5 +1,5 @@
-//! Clients that do not know a password, and send everything that such a client could: frames in and
-//! out of order, in pieces, several at once, and with changed bytes.
+//! Clients that know no password. They send all kinds of frames, in and out of order, in pieces,
+//! several at once, and with changed bytes.
 
 use super::frames::frame;
 use super::world::{FLUSH_MS, Random, World};
@@ -129,7 +129,7 @@ fn one_with_the_password_is() {
     assert!(world.shard.broker.image().topic(INTRUDER).is_some());
 }
 
-/// Until it is authenticated again, the client may do nothing.
+/// While the client authenticates again, it may send nothing else.
 #[test]
 fn a_client_that_authenticates_again_does_nothing_meanwhile() {
     let mut random = Random(2);

@@ -1,4 +1,4 @@
-//! Transactions in the log of the groups: compaction, snapshots, the running check and restarts
+//! Transactions in the slots of groups: compaction, snapshots, the running check and restarts
 //! keep committed, aborted and pending offsets as they are.
 
 use super::snapshots::stop;
@@ -23,8 +23,8 @@ use muster_transactions::message::{Stamp, Verdict};
 
 const PRODUCERS: u64 = 6;
 
-/// Begins the transaction of a producer in all slots. Its coordinator knows the transaction, so
-/// that a restart keeps its offsets pending.
+/// Begins the transaction of a producer in all slots, by a record of its coordinator. As the
+/// coordinator knows the transaction, its offsets stay pending after a restart.
 fn begin(world: &mut World, producer_id: i64) {
     let transactional_id = format!("t{producer_id}");
     let partition = world.common.placement.transactions_partition(&transactional_id);
@@ -46,10 +46,10 @@ fn begin(world: &mut World, producer_id: i64) {
     log.append(partition.log_partition(), world.now, [&record]).unwrap();
 }
 
-/// The status of a transaction in its record.
+/// The status in the record of an open transaction.
 const ONGOING: i8 = 1;
 
-/// A shard, and the state to which its log should replay.
+/// A shard, and the state that replay of its log should result in.
 struct Story {
     world: World,
     expected: Slots,
@@ -315,7 +315,8 @@ fn an_offset_of_a_transaction_that_is_not_written_is_an_error() {
 /// An open transaction: its producer, its first offset, and the time of its last record.
 type OpenTransaction = (i64, i64, i64);
 
-/// Everything that readers of a slot, and DescribeProducers, see of its transactions.
+/// The transactions of a slot as clients see them: the last stable offset, the open transactions
+/// that DescribeProducers lists, and the aborted transaction at two offsets.
 fn seen(world: &mut World, slot: Slot) -> (i64, Vec<OpenTransaction>, [Option<i64>; 2]) {
     let described = OffsetTransactions::describe(&world.shard.groups, slot.0 as i32);
     let open = described.iter().filter(|it| it.current_txn_start_offset >= 0);
@@ -328,7 +329,8 @@ fn seen(world: &mut World, slot: Slot) -> (i64, Vec<OpenTransaction>, [Option<i6
 /// The time of the records of these tests.
 const NOW: i64 = 1_020;
 
-/// A slot with an offset outside of transactions, an aborted offset, and a pending offset.
+/// A slot with offsets from outside of transactions, from an aborted transaction and from an open
+/// one.
 fn with_open_and_aborted() -> (World, Slot) {
     let mut world = World::new(&["num.partitions=4"]);
     [7, 9].iter().for_each(|id| begin(&mut world, *id));

@@ -31,8 +31,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 thread_local! {
-    /// The stopwatch of this thread's shards: the time that it shows, and the nanoseconds by which
-    /// each reading advances it.
+    /// The stopwatch of this thread's shards. The first number is the time that it shows. Each
+    /// reading advances it by the second number. Both are in nanoseconds.
     static STOPWATCH: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -60,7 +60,7 @@ const CONFIGS: &[&str] = &[
     "metadata.log.max.record.bytes.between.snapshots=20000",
 ];
 
-/// The status of an id at rest in its record.
+/// The status of a complete transaction in the record of a transactional id.
 const COMPLETE_COMMIT: i8 = 4;
 
 pub(crate) fn commit(group: u64, partition: u64, offset: Option<i64>) -> GroupRecord<'static> {
@@ -92,7 +92,8 @@ pub(crate) struct World {
     held: Option<Vec<FileOp>>,
     commands: Vec<Command>,
     deadline: Option<i64>,
-    /// The number of compactions, and of groups that were unloaded after starts.
+    /// The number of compactions before the last restart. `unloaded` counts, over all starts, the
+    /// groups that were unloaded after the start.
     pub(crate) swaps: u64,
     /// Connections that the shard closed.
     pub(crate) closed: Vec<ConnectionId>,
@@ -194,7 +195,8 @@ impl World {
         self.turn();
     }
 
-    /// Holds the writes to the log from now on, or carries out the held writes.
+    /// If `holds` is true, holds back all writes to the log from now on. Otherwise carries out the
+    /// writes that were held back, and all later writes at once.
     pub(crate) fn hold_log(&mut self, holds: bool) {
         match self.held.take() {
             held @ Some(_) if holds => self.held = held,
@@ -211,7 +213,7 @@ impl World {
         self.shard.broker.image().topic(name).unwrap().id
     }
 
-    /// Commits an offset for each group and partition that identifies both.
+    /// Commits an offset for each partition in each group. Every offset is different.
     pub(crate) fn fill(&mut self) {
         for partition in 0..PARTITIONS {
             for group in 0..GROUPS {
@@ -260,7 +262,7 @@ impl World {
         self.turn();
     }
 
-    /// Replays the record of a transactional id that is not in the log.
+    /// Changes a transactional id by a record that the log does not have.
     pub(crate) fn replay_id(&mut self, number: u64, epoch: Option<i16>) {
         let (partition, record) = self.id_record(number, epoch);
         self.shard.transactions.replay(partition, &record, 1);
@@ -290,7 +292,7 @@ impl World {
         self.common.placement.group_slot(record.group_id())
     }
 
-    /// Replays a record that is not in the log.
+    /// Changes a group by a record that the log does not have.
     pub(crate) fn replay(&mut self, record: &GroupRecord<'_>) {
         let slot = self.slot_of(record);
         let (slots, _) = self.shard.groups.parts();
@@ -318,7 +320,7 @@ impl World {
         self.step(Event::Opened { connection, listener, host, port: 0 });
     }
 
-    /// Lets time pass until the shard ends; file operations are completed.
+    /// Lets time pass and completes file operations. Ends early if the shard fails or stops.
     pub(crate) fn pass(&mut self, ms: i64) {
         let until = self.now + ms;
         while !self.is_failed() && self.stopped.is_none() {
@@ -336,7 +338,7 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    /// Runs turns; mail begins another turn, as in a reactor.
+    /// Runs a turn. If a command is mail to this shard, runs another turn, as a reactor does.
     pub(crate) fn turn(&mut self) {
         let mut has_mail = true;
         while has_mail && !self.is_failed() {

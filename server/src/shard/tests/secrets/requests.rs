@@ -9,8 +9,8 @@ pub(super) const ALLOWED: &str = "shared";
 /// The client may see it, but it does not exist.
 pub(super) const MISSING: &str = "nought";
 pub(super) const SECRET: &str = "secret";
-/// The name of the denied topics and groups on the shard that does not have [`SECRET`]. No request
-/// names it.
+/// One shard has denied topics and groups with the name [`SECRET`]. On the other shard they have
+/// this name instead, and no request uses it.
 pub(super) const HIDDEN: &str = "hidden";
 
 /// One of the three names.
@@ -27,7 +27,7 @@ fn names(random: &mut Random) -> Vec<Str<'static>> {
     names
 }
 
-/// The id of a topic, or of no topic: ids are numbered.
+/// The id of a topic, or of no topic. The ids of topics are small numbers here.
 fn id(random: &mut Random) -> Uuid {
     Uuid(u128::from(random.below(12)).to_be_bytes())
 }
