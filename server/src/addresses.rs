@@ -1,7 +1,6 @@
-//! The addresses that shards listen on and the addresses that clients connect to, from the configs
-//! and the command line.
-//!
-//! `Address::of_shard` derives the addresses of all other shards from those of the first.
+//! The addresses that the first shard listens on, and those that clients connect to: both come from
+//! the configs and the command line. `Address::of_shard` derives the addresses of the other shards
+//! from these.
 
 use crate::config::{Address, Config, Listener, Served, ServedListener};
 use std::fs;
@@ -12,11 +11,13 @@ use std::thread;
 use tracing::warn;
 
 /// The addresses of a server. The command line (`--listen`, `--advertise`) overrides the configs.
-/// Clients connect to the advertised address. Without one they connect to the host that the server
-/// listens on; if it listens on all interfaces, to the name of this host, as in Kafka.
+/// Clients connect to the advertised address of a listener. A listener without an advertised
+/// address is advertised with the address that it listens on. As in Kafka, the name of this host
+/// takes the place of an address that means all interfaces.
 ///
 /// # Errors
-/// An address is invalid.
+/// An address is invalid, a command-line option is given for a server with several listeners, or
+/// the name of this host is needed and unknown.
 pub fn served(
     config: &Config,
     listen: Option<&str>,
@@ -49,7 +50,8 @@ fn only<'l>(listeners: &'l mut [Listener], argument: &str) -> Result<&'l mut Lis
     }
 }
 
-/// Adds the advertised address of a listener; without one in `advertised`, its own address.
+/// Adds the advertised address of a listener: the address in `advertised`, else the address that it
+/// listens on. The name of this host takes the place of an address that means all interfaces.
 fn with_advertised(listener: Listener, advertised: &[Listener]) -> Result<ServedListener, String> {
     let Listener { name, protocol, address: listen } = listener;
     let found = advertised.iter().find(|it| it.name.eq_ignore_ascii_case(&name));
@@ -83,8 +85,8 @@ pub fn resolve(listen: &Address) -> Result<SocketAddr, String> {
     addresses.next().ok_or_else(|| format!("cannot listen on {listen}: no such address"))
 }
 
-/// Warns if clients on other hosts cannot use the advertised address. Name resolution may be slow,
-/// so it runs on its own thread.
+/// Warns if clients on other hosts cannot use the advertised address. There is no warning if the
+/// server listens on a loopback address. Name resolution may be slow, so it runs on its own thread.
 ///
 /// # Errors
 /// No thread can be started.

@@ -101,8 +101,8 @@ impl Backup<'_> {
         let id = RandomIds::new().map_err(|error| format!("no random numbers: {error}"))?.next_id();
         let stage = Stage::make(self.data, id)
             .map_err(|error| failed("make a backup in", self.data, &error))?;
-        // Read the stamp first: the server may write a newer one, which names logs that the backup
-        // lacks.
+        // The stamp must be read first. Later the server may replace it by one that names logs
+        // which the backup does not have.
         let (stamp, starts) = (self.stamp()?, self.starts()?);
         let extents = self.begin(&stage.ticket)?;
         let mut taking = self.taking(target, Source::Server, extents);
@@ -111,8 +111,8 @@ impl Backup<'_> {
             return Err(format!("the server has lost {missing}: see docs/damage-and-recovery.md"));
         }
         taking.put_stamp(&stamp)?;
-        // A server that was restarted may write in files that the previous process treated as
-        // closed.
+        // If the server was restarted, the new process may have written in files that the previous
+        // process never changed again, so that this backup took links to them.
         if self.starts()? != starts {
             return Err("the server was started again meanwhile".to_owned());
         }
@@ -172,8 +172,8 @@ impl Backup<'_> {
     }
 }
 
-/// The target directory, which has another name (`partial`) until it is complete. Dropping an
-/// incomplete target removes it.
+/// The directory for the backup. Its name is `partial` until the backup is complete, and then
+/// `path`. An incomplete one is removed when this value is dropped.
 #[derive(Debug)]
 struct Target {
     path: PathBuf,
@@ -217,8 +217,8 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // After the rename there is nothing to remove. What cannot be removed now, the next backup
-        // removes.
+        // After the rename there is nothing to remove. If something cannot be removed now, the next
+        // backup removes it.
         drop(fs::remove_dir_all(&self.partial));
     }
 }
@@ -261,8 +261,8 @@ impl Taking<'_> {
                 names.push(path);
             }
         }
-        // A server appends to a partition's last segment, even after a restart. So the last segment
-        // is copied.
+        // The last segment of a partition has to be copied, because the server appends to it, even
+        // after a restart.
         let last = names.iter().filter(|path| is_segment(path)).max().cloned();
         for path in names {
             self.take(from, &path, Some(&path) == last.as_ref())?;
@@ -285,8 +285,8 @@ impl Taking<'_> {
         }
         self.untaken.remove(&*name);
         let (source, target) = (from.join(path), self.target.join(path));
-        // Two kinds of files are never written in place: closed segments of partitions, and files
-        // that are no segments, except the start offset.
+        // These files are never changed, so that a link is enough: all segments of a partition
+        // except its last one, and all files that are no segments, except the start offset.
         let is_written = if is_segment {
             is_last || !path.starts_with(TOPICS)
         } else {
@@ -345,7 +345,7 @@ impl Taking<'_> {
     }
 }
 
-/// Whether a hard link is impossible between the two directories, so that the file must be copied.
+/// Whether the error says that the file cannot be hard-linked, so that it must be copied.
 fn cannot_link(error: &io::Error) -> bool {
     use ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)

@@ -11,8 +11,8 @@ pub fn civil_time(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// The year, month and day of a day since the epoch, by Howard Hinnant's algorithm: years begin in
-/// March, so that the leap day is the last day.
+/// The year, month and day that is `days` days after 1970-01-01. This is Howard Hinnant's
+/// algorithm. Its years begin in March, so that the leap day is the last day of a year.
 pub(crate) fn civil_date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -1,7 +1,7 @@
 //! The keys and certificates of listeners, and the keys that verify tokens. They are loaded at
-//! startup, and again on SIGHUP or when a file has changed. If new keys or certificates cannot be
-//! used, the old ones stay. Clients may alter the certificates of single shards; these override the
-//! server's configs.
+//! startup, on SIGHUP, and when a file has changed. Keys from a URL are also fetched at intervals.
+//! If new keys or certificates cannot be used, the old ones stay. Clients may alter the
+//! certificates of single shards; the altered certificates override the server's configs.
 
 mod listeners;
 mod loaded;
@@ -36,7 +36,8 @@ pub(crate) struct Certificates {
     token_keys: TokenKeySources,
     /// All shards; empty until they have started.
     peers: Vec<Peer>,
-    /// The moment from which `elapsed_ms` counts. This time decides when token keys are fetched.
+    /// The moment from which `elapsed_ms` counts. The times at which token keys are fetched count
+    /// from this moment, too.
     began: Instant,
     warned_at: i64,
 }
@@ -94,8 +95,8 @@ impl Certificates {
         self.warn(now);
     }
 
-    /// Answers the controller's question which of these replacements cannot be used. If all can be
-    /// used, the files in use that have changed are loaded again.
+    /// Reports to the controller which of these replacements of certificates cannot be used. If all
+    /// can be used, also loads the certificates now in use whose files have changed.
     fn check(&mut self, number: u64, replacements: &[ShardTls]) {
         let now = seconds();
         let refused = self.listeners.refused(replacements, now);

@@ -113,9 +113,9 @@ const TRUST_MS: i64 = 60 * 60 * 1_000;
 /// The smallest step. Slewing (`adjtimex`: 0.05 %) changes the clock by less between two readings.
 const STEP_MS: i64 = 1_000;
 
-/// A single reading may be wrong. So a step is dropped if a reading within `DOUBT_MICROS` shows the
-/// old clock again. Otherwise the first reading at least `CONFIRM_MICROS` after the step confirms
-/// it.
+/// A single reading may be wrong. So a step is dropped if the old clock is back within
+/// `DOUBT_MICROS`. Otherwise it is confirmed by the first reading that is at least `CONFIRM_MICROS`
+/// later than the step.
 const CONFIRM_MICROS: u64 = 1_000;
 const DOUBT_MICROS: u64 = 1_000_000;
 
@@ -131,8 +131,8 @@ impl ClockStep {
 }
 
 impl ClockWatch {
-    /// A confirmed step of the wall clock, found at an earlier reading. A suspended machine looks
-    /// the same, as its monotonic clock stands still.
+    /// Returns a step of the wall clock that an earlier reading found and this reading confirms. If
+    /// the machine was suspended, this looks like a step, because the monotonic clock stood still.
     pub(crate) fn step(&mut self, times: Times) -> Option<ClockStep> {
         let lead = times.wall.0.saturating_sub(times.now);
         let lead_before = self.lead.replace(lead)?;
@@ -158,7 +158,7 @@ impl ClockWatch {
         confirmed
     }
 
-    /// How far a recent jump put the wall clock ahead, at the last reading.
+    /// How many milliseconds the wall clock was ahead at the last reading because of a recent jump.
     pub(crate) fn jumped_ms(&self) -> i64 {
         let ahead = |jump: Jump| self.lead.map_or(0, |lead| lead.saturating_sub(jump.lead_before));
         self.jump.map_or(0, ahead)

@@ -1,4 +1,5 @@
-//! The place of a server's data: a given directory, or a temporary one that is removed at the end.
+//! The data directory of a server: one that the operator named, or a temporary one that is removed
+//! when the server ends.
 
 use crate::data_dir::{lock, stamp_file};
 use crate::volume::volume;
@@ -15,13 +16,14 @@ pub const IN_MEMORY: &str = ":memory:";
 /// The prefix of the names of temporary directories.
 const PREFIX: &str = "muster-dev-";
 
-/// The file that marks a directory as temporary. A given directory stays, whatever its name.
+/// A file with this name marks a directory as temporary. A directory that the operator names is
+/// never removed, even if its name looks like that of a temporary one.
 const MARK: &str = "goes-with-its-server";
 
 /// The `statfs(2)` type of a file system in memory.
 const TMPFS: u64 = 0x0102_1994;
 
-/// The most temporary directories of one process.
+/// The maximum number of temporary directories of one process.
 const NAMES_MAX: u32 = 100;
 
 /// The data directory of a server, which is removed on drop if it is temporary.
@@ -32,7 +34,8 @@ pub struct DataPlace {
 }
 
 impl DataPlace {
-    /// A directory that the operator named. It stays even if a killed server left it as temporary.
+    /// A directory that the operator named. It is never removed, even if it was the temporary
+    /// directory of a server that was killed.
     ///
     /// # Errors
     /// There is no current directory, or the mark of a temporary directory cannot be removed.
@@ -117,9 +120,9 @@ impl DataPlace {
         self.goes
     }
 
-    /// Removes temporary directories that killed servers of this user have left. The directory of a
-    /// running server is locked, and the directory of a starting server has no stamp yet, so both
-    /// stay.
+    /// Removes temporary directories of this user that servers left when they were killed. Skips
+    /// the directory of a running server, which is locked, and that of a server that is starting,
+    /// which has no stamp yet.
     fn remove_left(&self, parent: &Path) -> io::Result<()> {
         let user = fs::metadata(&self.path)?.uid();
         for entry in fs::read_dir(parent)? {

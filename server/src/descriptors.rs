@@ -1,10 +1,10 @@
 //! Divides the file descriptors between connections and files, so that clients cannot use them up.
 //!
-//! Each shard has its own descriptors for its log and for the files of partitions. A driver accepts
-//! connections only within the budget of connections, which all shards share
-//! (`server/uring/src/connection_budget.rs`: one count, which changes when a connection comes or
-//! goes). So no burst of clients can take the descriptor of the next file, which would end the
-//! process. A slice of an answer has no more files than a shard keeps open
+//! Each shard has its own descriptors for its log and for the files of partitions. All shards share
+//! one budget of connections, and a driver accepts a connection only within it
+//! (`server/uring/src/connection_budget.rs` counts the open connections). Without the budget, a
+//! burst of clients could take the descriptor that the next file needs, which would end the
+//! process. One slice of an answer needs no more files than a shard may keep open
 //! (`OpenFiles::open_held`).
 
 use crate::files::Freeing;
@@ -18,8 +18,7 @@ const PER_SHARD: u64 = 256;
 const PARTITION_FILES_MIN: u64 = 8;
 const PARTITION_FILES_MAX: u64 = 4_096;
 
-/// The share of the remaining descriptors for partition files is 1 / this number; connections get
-/// the rest.
+/// Partition files get 1 / this number of the descriptors that remain. Connections get the rest.
 const PARTITIONS_PART: u64 = 8;
 
 /// The limits on open files and connections.
@@ -27,7 +26,7 @@ const PARTITIONS_PART: u64 = 8;
 pub(crate) struct Descriptors {
     /// The limit for each shard.
     pub(crate) partition_files: u32,
-    /// The limit for all shards together, as all connections of a large group go to one shard.
+    /// The limit for all shards together: a large group may have all its connections on one shard.
     pub(crate) connections: usize,
 }
 

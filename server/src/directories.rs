@@ -6,7 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Permissions that a data directory never grants, as it holds SCRAM credentials and TLS keys.
+/// Permissions that the files of a server do not grant, because these files contain SCRAM
+/// credentials and TLS keys. Only [`share_with_group`] lets the group write.
 const WITHHELD: Mode = Mode::WGRP.union(Mode::RWXO);
 
 /// Makes this process create directories with at most 0750 and files with at most 0640. A stricter
@@ -16,9 +17,9 @@ pub fn withhold_permissions() {
     rustix::process::umask(inherited | WITHHELD);
 }
 
-/// Lets the group write (0770 and 0660) in what this process creates if the group can write in the
-/// data directory. The next server may then run as another user of the group, as on OpenShift. A
-/// umask that withholds everything from the group is kept.
+/// Gives the group write permission (0770 and 0660) for the directories and files that this process
+/// creates, if the group can write in the data directory. The next server may then run as another
+/// user of the group, as on OpenShift. A umask that withholds everything from the group is kept.
 pub(crate) fn share_with_group(data: &Path) -> io::Result<()> {
     let umask = rustix::process::umask(WITHHELD);
     let is_shared = !umask.contains(Mode::RGRP) && is_shared_with_group(data)?;
@@ -26,9 +27,9 @@ pub(crate) fn share_with_group(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the group can write in a directory. For a directory that does not exist yet, the
-/// directory around it decides, which must have the setgid bit: the new directory then gets its
-/// group.
+/// Whether the group can write in a directory that has no sticky bit. If the directory does not
+/// exist yet, its nearest existing parent is checked instead. The parent must also have the setgid
+/// bit, which gives its group to the new directory.
 fn is_shared_with_group(data: &Path) -> io::Result<bool> {
     let has = |mode: Mode, bits: Mode| mode.contains(bits) && !mode.contains(Mode::SVTX);
     match fs::metadata(data) {
@@ -50,8 +51,8 @@ pub fn sync_names(data: &Path, file: &Path) -> io::Result<()> {
     directories.into_iter().try_for_each(|directory| File::open(directory)?.sync_all())
 }
 
-/// Makes durable the names that a killed process may have left in a directory below `data`, if the
-/// directory exists.
+/// Makes durable the names in a directory below `data`, because a killed process may not have done
+/// so. Does nothing if the directory does not exist.
 ///
 /// # Errors
 /// A file system operation failed.
@@ -71,9 +72,9 @@ pub fn sync_name(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Renames a file, durably. After an error that says that something is absent, nothing was renamed.
+/// Renames a file, durably. If it fails with an error of the kind NotFound, nothing was renamed.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    // The directory is opened before the rename: after it, the directory may have been moved away.
+    // The directory is opened first, because it may be moved away after the rename.
     let directory = to.parent().map(File::open).transpose()?;
     fs::rename(from, to)?;
     directory.map_or(Ok(()), |directory| directory.sync_all())
@@ -88,8 +89,8 @@ pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Makes a hard link to a file, and creates the directory for it. Without the file it creates
-/// nothing.
+/// Makes a hard link to a file, and creates the directory for it. If the file is missing, nothing
+/// is created.
 pub(crate) fn link(path: &Path, name: &Path) -> io::Result<()> {
     fs::symlink_metadata(path)?;
     name.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -97,7 +98,7 @@ pub(crate) fn link(path: &Path, name: &Path) -> io::Result<()> {
 }
 
 /// Like [`link`], but moves a file that cannot be linked if it `may_move`. There are no hard links
-/// on FAT, and on some file systems of a network or in user space.
+/// on FAT, on some network file systems, and on some file systems in user space.
 pub(crate) fn keep(path: &Path, name: &Path, may_move: bool) -> io::Result<()> {
     match link(path, name) {
         Err(error) if may_move && error.kind() != io::ErrorKind::NotFound => fs::rename(path, name),

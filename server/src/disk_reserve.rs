@@ -1,10 +1,11 @@
 //! The reserve of disk space for shard logs, `meta.properties` and deletions.
 //!
-//! A thread watches the volume. While it has less than `disk.reserve.bytes` free, shards refuse
-//! produces; groups, fetches and deletions work as before. Other programs may fill the disk, too,
-//! so a file occupies the same amount again. The file is emptied when little space is left beside
-//! it: a server that cannot write `meta.properties` and the next log segments could not start, and
-//! so could not delete topics.
+//! Its size is `disk.reserve.bytes`, but at most 1/16 of the volume. A file of this size occupies
+//! the space, because other programs may fill the disk, too. A thread watches the volume. Shards
+//! refuse produces while less than twice this size is free, where the file's own bytes count as
+//! free. Groups, fetches and deletions work as before. The file is emptied when little other space
+//! is left: without space for `meta.properties` and the next log segments the server could not
+//! start, and so could not delete topics.
 
 use crate::disk_space::DiskSpace;
 use crate::volume::{Volume, volume};
@@ -22,16 +23,16 @@ pub const RESERVE_FILE_NAME: &str = "reserve";
 /// The reserve takes at most 1 / this number of the volume.
 const PARTS_OF_VOLUME: u64 = 16;
 
-/// The normal time between two checks, and the time while a fast writer could fill the disk between
-/// two normal checks.
+/// The time between two checks. The short one applies while a fast writer could fill the disk
+/// within the normal one.
 const INTERVAL: Duration = Duration::from_secs(1);
 const SHORT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// With less free space than this beyond the reserve, the thread checks more often.
+/// If less than this is free beyond twice the size of the reserve, the thread checks more often.
 const NEAR_BYTES: u64 = 4 << 30;
 
-/// Checks the volume of a data directory, and empties the file if startup needs its space. A thread
-/// keeps checking, and creates the file.
+/// Checks the volume of a data directory. Empties the file of the reserve if startup needs its
+/// space. Starts a thread, which continues the checks and creates the file.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -76,7 +77,8 @@ impl Reserve {
         let mut reserve = Self { data, configured, held, space, is_refused: false };
         if let Some(volume) = reserve.volume() {
             let decision = reserve.decide(volume);
-            // Making the file may take long, so only the thread does it.
+            // The file may only shrink here. Only the thread lets it grow, because that may take
+            // long.
             reserve.carry_out(volume, Decision { held: decision.held.min(held), ..decision });
         }
         reserve
@@ -103,8 +105,8 @@ impl Reserve {
 
     fn decide(&self, volume: Volume) -> Decision {
         let (bytes, was_short) = (self.bytes(volume), self.space.is_short());
-        // The file counts as free space. A shortage ends at a higher threshold than it begins, so
-        // that the state does not flap.
+        // The bytes of the file count as free. A shortage ends only when clearly more is free than
+        // when it began, so that the state does not change back and forth.
         let free = volume.usable + self.held;
         let enough = 2 * bytes + if was_short { bytes / 8 } else { 0 };
         let is_short = free < enough;
@@ -198,8 +200,8 @@ mod tests {
             (false, 63, 64, (true, 64)),
             (true, 71, 64, (true, 64)),
             (true, 72, 64, (false, 64)),
-            // Other programs continue to fill the disk: the file is removed, and its space counts
-            // as free.
+            // Other programs continue to fill the disk, so the file is emptied. Other files can
+            // then use its space.
             (true, 31, 64, (true, 0)),
             (true, 95, 0, (true, 0)),
             (true, 136, 0, (false, 0)),
@@ -233,7 +235,7 @@ mod tests {
         let len = || std::fs::metadata(&file).unwrap().len();
         assert_eq!((len(), reserve.held), (1 << 20, 1 << 20));
         assert!(reserve.space.volume().is_some() && !reserve.space.is_short());
-        // The next startup finds the file, and removes it if the reserve is switched off.
+        // The next startup finds the file, and empties it if the reserve is switched off.
         assert_eq!(Reserve::open(data.path(), 1 << 20).held, 1 << 20);
         assert_eq!(Reserve::open(data.path(), 0).held, 0);
         assert_eq!(len(), 0);

@@ -25,13 +25,13 @@ impl DiskSpace {
         space
     }
 
-    /// The volume; None before the first check, or if the check failed.
+    /// The sizes that the last successful check found. None if no check has succeeded yet.
     pub fn volume(&self) -> Option<Volume> {
         let (total, usable) = (self.0.total.load(Relaxed), self.0.usable.load(Relaxed));
         (total > 0).then_some(Volume { total, usable })
     }
 
-    /// Whether only the reserve is left, so that produces are refused.
+    /// Whether so little space is free that produces are refused.
     pub fn is_short(&self) -> bool {
         self.0.is_short.load(Relaxed)
     }

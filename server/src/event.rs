@@ -1,5 +1,5 @@
-//! The interface of a shard: events in, commands out. Both are closed enums, which the reactor and
-//! the simulator handle alike.
+//! The interface of a shard: it takes events and returns commands. Both are plain enums, which the
+//! reactor and the simulator handle in the same way.
 
 use crate::config::{ListenerIndex, ShardTls};
 use crate::mailbox::Message;
@@ -18,8 +18,8 @@ pub enum Event<'e> {
         host: Arc<str>,
         port: u16,
     },
-    /// The handshake of a connection with TLS is done. The principal is from the client's
-    /// certificate; None if the client has shown no certificate.
+    /// The TLS handshake of a connection is done. The principal is from the client's certificate,
+    /// or None if the client has not shown one.
     Secured {
         connection: ConnectionId,
         principal: Option<Arc<str>>,
@@ -33,14 +33,14 @@ pub enum Event<'e> {
         connection: ConnectionId,
         unsent: usize,
     },
-    /// `sent` bytes of the slice under way were passed to the socket. With TLS, the socket has yet
-    /// to accept `unsent` encrypted bytes.
+    /// The socket got `sent` bytes of the slice that is being sent. With TLS, the socket has not
+    /// yet accepted the last `unsent` encrypted bytes.
     Streamed {
         connection: ConnectionId,
         sent: usize,
         unsent: usize,
     },
-    /// A file could not be read, or is too short: no part of the slice has left.
+    /// A file could not be read, or is too short. No byte of the slice has been sent.
     StreamFailed {
         connection: ConnectionId,
         reason: String,
@@ -72,7 +72,7 @@ pub enum Command {
     },
     /// For the thread that loads certificates.
     Certificates(CertificateOrder),
-    /// For the thread that takes what clients push; its answer is [`Message::Pushed`].
+    /// For the thread that takes the metrics which clients push; its answer is [`Message::Pushed`].
     Telemetry(Box<Push>),
     /// All accepted requests are durable and answered: the shard may end.
     Stopped,
@@ -81,11 +81,11 @@ pub enum Command {
 /// An order of a shard to the thread that loads certificates.
 #[derive(Debug)]
 pub enum CertificateOrder {
-    /// Check whether these replacements can be used. The controller gets the answer:
+    /// Check whether these settings can be used. The controller then gets
     /// [`CertificatesChecked`](crate::mailbox::ToController::CertificatesChecked) with this number.
     Check { number: u64, replacements: Vec<ShardTls> },
-    /// From now on these listeners of a shard use these TLS settings, and its other listeners use
-    /// the settings of the server's configs.
+    /// Use these TLS settings for these listeners of a shard from now on. For its other listeners,
+    /// use the settings of the server's configs.
     Take(ShardTls),
 }
 

@@ -1,6 +1,5 @@
-//! The life of a shard in a process: it is loaded at startup, and again when it has failed, while
-//! other shards continue. A server runs each shard in a thread (`serve.rs`); the simulator runs all
-//! shards in one thread.
+//! Loads a shard at startup, and again each time it has failed, while the other shards continue. A
+//! server runs each shard in a thread (`serve.rs`); the simulator runs all shards in one thread.
 
 use crate::backup;
 use crate::clock::Times;
@@ -29,11 +28,11 @@ impl Host {
         Self { number, data, common, block_bytes, reloads: 0 }
     }
 
-    /// Reads the log, and saves what recovery will cut off its end. `wall` is the wall clock's
-    /// time.
+    /// Reads the log. If recovery will cut bytes off its end, saves them first. `wall` is the wall
+    /// clock's time.
     ///
     /// # Errors
-    /// The log cannot be read, or is damaged.
+    /// The log cannot be read or is damaged, or the bytes to cut off cannot be saved.
     pub fn load(&self, wall: i64) -> Result<Loaded, LoadError> {
         let loaded = load(&self.data, &self.common, self.number)?;
         loaded.keep_cut(&self.data, wall)?;
@@ -64,9 +63,9 @@ impl Host {
         loaded.into_shard(&self.data, self.block_bytes, image, ids, times)
     }
 
-    /// Makes the shard that replaces a failed one, with the commands to perform before its first
-    /// turn. The connections of the failed shard are closed, and its operations have ended. The new
-    /// shard gets the messages that have arrived since.
+    /// Makes the shard that replaces a failed one. Also returns the commands that must be performed
+    /// before its first turn. Before this call, the connections of the failed shard were closed,
+    /// and its operations ended. The new shard gets the messages that have arrived since then.
     ///
     /// # Errors
     /// The errors of [`Self::start`].

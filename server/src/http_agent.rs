@@ -1,5 +1,5 @@
-//! HTTP clients for what the server fetches and sends, with a time limit. They block, so shards do
-//! not use them.
+//! HTTP clients with a time limit: they fetch keys, send telemetry and request backups. They block,
+//! so shards do not use them.
 
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -9,7 +9,7 @@ use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 /// A client that trusts these authorities. It follows no redirects, so that data goes only to the
-/// given URL. An answer with an error status is not an error.
+/// given URL. If an answer has an error status, it is returned like any other answer.
 pub(crate) fn agent(
     authorities: &[CertificateDer<'_>],
     https_only: bool,

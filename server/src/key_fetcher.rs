@@ -28,7 +28,8 @@ pub(crate) struct KeysUrl {
 }
 
 impl KeysUrl {
-    /// The time to wait in milliseconds before the next fetch, after a number of failures in a row.
+    /// How long to wait before the next fetch, in milliseconds. `failures` is the number of fetches
+    /// that have failed since the last success.
     pub(crate) fn wait_ms(&self, failures: u32) -> i64 {
         match failures.checked_sub(1) {
             None => self.refresh_ms,
@@ -42,8 +43,8 @@ impl KeysUrl {
     /// Fetches the keys. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// The server is not reachable or not trusted, its status is not 200, or its answer is too
-    /// long.
+    /// The authorities cannot be loaded, the server is not reachable or not trusted, its status is
+    /// not 200, or its answer is too long.
     pub(crate) fn fetch(&self, now: i64) -> Result<Vec<u8>, String> {
         let named = |why: String| format!("{}: {why}", self.url);
         let fetched = self.agent(now).map_err(named)?.get(&self.url).call();

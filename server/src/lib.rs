@@ -1,4 +1,5 @@
-//! The server: shards, their reactors, connections, and all parts apart from group logic.
+//! The server: shards, their reactors, connections, and all parts apart from the logic of groups,
+//! transactions and share partitions.
 //!
 //! Start reading with `shard` (one core: events in, commands out), `reactor` (its loop: completions
 //! become events, commands become operations) and `dispatch` (passes a request to the part that

@@ -1,24 +1,25 @@
-//! The limits of a shard and their use, for metrics. A limit has the name of the key that sets it,
-//! else of its constant; refusals in the log show this name, too.
+//! The limits of a shard and how much of them is used, for metrics and for the log
+//! (`shard/limit_lines.rs`). Each part of a shard adds the numbers of its own limits.
 //!
-//! Each part of a shard adds the use of its own limits, for metrics and for the log
-//! (`shard/limit_lines.rs`).
+//! If a key sets a limit, the limit has the name of the key, otherwise the name of its constant.
+//! Log lines about refusals also show this name.
 
 use muster_counters::{Metric, Number, Value, Visitor, counters};
 
-/// How much of a limit one address may use, for docs/limits.md and its tests.
+/// How much of a limit a single client address may use, for docs/limits.md and its tests.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fairness {
-    /// 7/8 of the limit. Beyond that, an address may hold at most as much as remains free for
-    /// others.
+    /// An address may take more as long as 1/8 of the limit stays free. If less stays free, the
+    /// address may hold at most as much as that.
     Held,
-    /// Half of the limit. Beyond this half, each address may create a fixed number at once, and
-    /// then one more in each interval.
+    /// Addresses share the first half of the limit without a condition. After that, each address
+    /// may create a fixed number at once, and then one more in each interval.
     Created,
-    /// The whole limit, but the address that holds most, or for longest, gives way.
+    /// An address may use the whole limit. If others need some, the address that holds most, or has
+    /// held it for longest, loses some.
     GivesWay,
-    /// The whole limit for a moment; others wait for their turn.
+    /// An address may use the whole limit, but only for a moment. The others wait for their turn.
     Turns,
     /// The whole limit, as only administrators add to it.
     Administrators,
@@ -61,7 +62,7 @@ macro_rules! limits {
                 }
             }
 
-            /// The things that the limit counts, and what happens beyond it.
+            /// Describes what the limit counts, and what happens when it is reached.
             pub(crate) fn help(self) -> &'static str {
                 match self {
                     $(Self::$limit => concat!($($help),*).trim_ascii(),)*
@@ -76,7 +77,8 @@ macro_rules! limits {
                 }
             }
 
-            /// The key that sets the limit, or on which it depends.
+            /// The key that sets the limit, or the key that sets another value from which it is
+            /// computed.
             pub(crate) fn key(self) -> Option<&'static str> {
                 let memory: &[&'static str] = match self {
                     $(Self::$limit => &[$($key)?],)*
@@ -89,9 +91,10 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Connections that were let in; others wait, and with several listeners the connection that
-    /// was quiet for longest is closed. `max.connections.per.ip` bounds the connections of one
-    /// address.
+    /// Connections that were let in; others wait. The limit does not apply to
+    /// `inter.broker.listener.name`: if its connections exceed the limit, those of other listeners
+    /// that were quiet for longest are closed. `max.connections.per.ip` bounds the connections of
+    /// one address.
     Connections = "max.connections", GivesWay;
     /// Bytes of requests that are incomplete or not handled yet; beyond the limit, large requests
     /// are received one at a time.
@@ -99,8 +102,8 @@ limits! {
     /// Bytes of answers that clients have not read; beyond the limit, large answers wait, and
     /// clients that do not read are closed.
     UnreadBytes = "UNREAD_BYTES_MAX", GivesWay MEMORY;
-    /// Bytes of refusals that wait for the other parts of their answers; beyond the limit the
-    /// connection is closed.
+    /// Bytes of errors for refused parts of requests, kept until the other parts are answered;
+    /// beyond the limit the connection is closed.
     AmendmentBytes = "AMENDMENTS_BYTES_MAX", Held;
     /// Parts of files on their way to sockets; others take turns.
     Slices = "SLICES_MAX", Turns;

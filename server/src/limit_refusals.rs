@@ -1,5 +1,5 @@
-//! Log lines about requests that met a limit. A client sees only an error code or a delay; here its
-//! operator finds which limit caused it.
+//! Log lines about requests that were refused because of a limit. A client sees only an error code
+//! or a delay; the log shows its operator which limit was the cause.
 
 use crate::limit_gauges::Limit;
 use crate::logging::RequestErrors;
@@ -28,9 +28,9 @@ impl Refused {
     }
 }
 
-/// The wait, in milliseconds, of a client that may not wait for records because of a limit: the
-/// wait that the client asked for, but at least 100 ms, so that it does not retry at once, and at
-/// most 1 s, so that its records are not late.
+/// If a limit does not let a fetch wait for records, its client is throttled instead, for this
+/// number of milliseconds. It is the time that the fetch asked to wait, but at least 100 ms, so
+/// that the client does not retry at once, and at most 1 s, so that its records are not late.
 pub(crate) fn refused_wait_ms(wait_ms: i64) -> i64 {
     wait_ms.clamp(100, 1_000)
 }

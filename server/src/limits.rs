@@ -18,7 +18,7 @@ use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX, STATE_REQU
 use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use muster_transactions::limits::WAITING_BYTES_MAX;
 
-/// Unfinished requests, including the one request that may exceed the limit.
+/// Requests that are not received completely. One request may exceed the limit, and is included.
 const INPUT: usize =
     INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX + REQUEST_BYTES_DEFAULT as usize;
 
@@ -28,14 +28,15 @@ const HANDSHAKES: usize = HANDSHAKES_BYTES_MAX + HANDSHAKES_MAX * SESSION_BYTES;
 /// The long request in progress, with the answer so far.
 const LONG: usize = ANSWER_BYTES_MAX;
 
-/// The request that is being handled, with its answer as values and as bytes. The largest answer
-/// goes to a group's leader (the metadata of all members), or is a part of a long answer.
+/// The request that is being handled, its decoded answer and its encoded answer. The largest
+/// answers are the metadata of all members for a group's leader, and a part of a long answer.
 const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + ANSWER_BYTES_MAX;
 
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 
-/// A produce has a short answer. The buffer of a batch that it decompresses grows by doubling, and
-/// so does the decoder's window, which is at most as large as the content may be.
+/// A produce needs no more than that, because its answer is short. For a compressed batch it needs
+/// a buffer and the decoder's window. Both grow by doubling, and the window is at most as large as
+/// the content may be.
 const _: () = assert!(4 * DECOMPRESSED_BYTES_MAX <= HANDLED);
 
 /// Metadata of members, offsets in open transactions, and the last rebalances.
@@ -46,7 +47,8 @@ const FETCHES: usize =
     PARTITION_OF_FETCH_BYTES * WAITING_PARTITIONS_MAX + READ_BYTES_IN_FLIGHT_MAX + SLICE_BYTES_MAX;
 
 /// Requests that wait for the end of a transaction (one shard may have all coordinators), letters
-/// from another shard in the mailbox, and offsets that wait for a verdict.
+/// from other shards in the mailbox, and offsets that wait for a verdict. One request with offsets
+/// may exceed the limit, and is included.
 const TRANSACTIONS: usize = SLOTS_DEFAULT * WAITING_BYTES_MAX
     + LETTER_BYTES_MAX
     + ASKED_BYTES_MAX

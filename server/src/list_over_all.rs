@@ -1,5 +1,5 @@
-//! A list over all coordinators of a kind that a shard has, made some elements at a time:
-//! ListGroups, ListTransactions.
+//! Lists the elements of all coordinators of one kind in a shard, some elements at a time.
+//! ListGroups and ListTransactions use this.
 
 use crate::net::VisibleAt;
 use muster_storage::LogPartition;
@@ -16,12 +16,13 @@ pub(crate) struct ListOverAll<L, K> {
 /// How far a list has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress<K> {
-    /// The coordinators with greater keys are left; all coordinators for None.
+    /// Coordinators with greater keys than this are left, or all coordinators if it is None.
     After(Option<K>),
     End,
 }
 
-/// A visit of a coordinator, which continues after the last element of the previous visit.
+/// The result of a visit of a coordinator. A visit continues after the last element that the
+/// previous visit listed.
 pub(crate) struct Visit {
     /// The number of elements that were visited. If it is less than the number asked for, there are
     /// no more elements.
@@ -41,15 +42,16 @@ impl<L, K: Copy + PartialEq> ListOverAll<L, K> {
         self.progress == Progress::End
     }
 
-    /// The log positions that must be durable before the list is answered, without those that an
-    /// earlier call returned.
+    /// The log positions that must be durable before the list is answered. Each call returns only
+    /// positions that were added since the last call.
     pub(crate) fn visible_at(&mut self) -> VisibleAt {
         std::mem::take(&mut self.visible_at)
     }
 
-    /// Continues the list by about `count` elements and coordinators of `all`. `next` returns the
-    /// key after a given key, or the first key for None. `visit` lists elements of a key's
-    /// coordinator, at most the given number. Positions up to `flushed` are durable.
+    /// Continues the list by about `count` elements and coordinators. `all` has the coordinators.
+    /// `next` returns the key after a given one, or the first key for None. `visit` lists elements
+    /// of the coordinator with this key, but not more than the given number. `flushed` returns the
+    /// position up to which a slot is durable.
     pub(crate) fn advance<S>(
         &mut self,
         count: usize,

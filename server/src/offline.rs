@@ -1,5 +1,5 @@
-//! A shard log outside a server: at startup and in tools. It uses the standard library, and
-//! performs one operation after the other.
+//! A shard's log without a server: at startup and in tools. It performs its file operations one
+//! after the other, with the standard library.
 
 use crate::directories;
 use crate::shard::LogSizes;

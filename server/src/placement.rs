@@ -1,42 +1,44 @@
-//! The owner of each group, transactional id and slot: a pure function of names and numbers. So
-//! every shard computes the same owner, at every startup. The slot of a partition is in its topic's
-//! record: see [`leader`](crate::cluster::leader).
+//! The shard that owns a group, a transactional id or a slot. The owner is computed from names and
+//! numbers alone, so every shard computes the same owner at every startup. A user topic's record
+//! says in which slot each of its partitions is: see [`leader`](crate::cluster::leader).
 //!
-//! A shard leads the slots whose numbers are equal to its own, modulo the number of shards. With a
-//! slot it leads each partition of `__transaction_state` and `__share_group_state` whose number is
-//! the slot's, modulo the number of slots. A group's slot follows from its name. So a data
-//! directory written with N shards opens with M shards: the shard logs are rewritten, and the logs
-//! of user topics stay.
+//! A slot has the number of a partition of `__consumer_offsets`. Slot s is led by shard s modulo
+//! the number of shards. Partition p of `__transaction_state` or `__share_group_state` is led with
+//! slot p modulo the number of slots. A group's slot follows from its name. So a data directory
+//! written with N shards opens with M shards: the shard logs are rewritten, and the logs of user
+//! topics stay.
 //!
 //! A topic's record names the slot of each partition, so that the leader does not depend on a
 //! formula. A partition that a request assigns to node n gets slot n. Topics that earlier versions
 //! created have no slots in their records: the leader of such a partition follows from the topic's
-//! id and the partition's number. With more shards than slots, shards without a slot lead no new
-//! partitions and coordinate no groups. So by default there are at most
+//! id and the partition's number. If there are more shards than slots, some shards have no slot:
+//! they lead no new partitions and coordinate no groups. So by default there are at most
 //! `offsets.topic.num.partitions` shards.
 //!
 //! In Kafka a hash decides which partition of `__share_group_state` has the records of a share
-//! partition. Here it is the partition of its topic partition's slot, so that the records move with
-//! the slot. `__share_group_state` may have more partitions than there are slots, for clients that
-//! expect a certain number of partitions. Therefore this number may change.
+//! partition. Here the records are in the partition that has the number of the slot, so that they
+//! move with the slot. For clients that expect a certain number of partitions,
+//! `__share_group_state` may have more partitions than there are slots. The additional ones are
+//! empty, so their number may change.
 
 use muster_codec::Uuid;
 
 /// The shard that decides changes of the cluster: its log has the cluster's records.
 pub const CONTROLLER: u32 = 0;
 
-/// The keys that determine the partitions of groups and of transactional ids. `config` and
-/// `data_dir` both read them. They are here, so that neither module depends on the other.
+/// Two configs, whose values determine the partitions of groups and of transactional ids. Both
+/// `config` and `data_dir` read them. They are defined here, so that neither module depends on the
+/// other.
 pub const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions";
 pub const TRANSACTIONS_PARTITIONS: &str = "transaction.state.log.num.partitions";
 
-/// A partition of `__consumer_offsets` with everything that falls on it: the groups whose offsets
-/// it has, and partitions of user topics. The unit of placement: a shard leads whole slots.
+/// A slot: a partition of `__consumer_offsets`, the groups whose offsets it has, and the partitions
+/// of user topics that are placed with it. A shard leads whole slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
-/// A partition of `__transaction_state`: the transactional ids that have one coordinator. It is led
-/// with a slot: see [`Placement::slot_of_transactions`].
+/// A partition of `__transaction_state`. All of its transactional ids have the same coordinator.
+/// The leader of a slot leads it, too: see [`Placement::slot_of_transactions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionsPartition(pub u32);
 
@@ -48,8 +50,8 @@ pub struct Placement {
     pub offsets_partitions: u32,
     /// `transaction.state.log.num.partitions`
     pub transactions_partitions: u32,
-    /// `share.coordinator.state.topic.num.partitions`, at least the number of slots. Each slot has
-    /// the partition with its own number. Partitions with greater numbers stay empty.
+    /// `share.coordinator.state.topic.num.partitions`, but at least the number of slots. A slot
+    /// uses the partition that has the slot's number. Partitions with greater numbers stay empty.
     pub share_state_partitions: u32,
 }
 
@@ -100,8 +102,8 @@ impl Placement {
         self.shard_of(self.slot_of_transactions(partition))
     }
 
-    /// The partitions of an internal topic that a shard leads with its slots, in order: the inverse
-    /// of [`Placement::slot_of_index`].
+    /// The partitions of an internal topic that a shard leads because it leads their slots, in
+    /// order. This is the inverse of [`Placement::slot_of_index`].
     pub(crate) fn led_with_slots(self, shard: u32, partitions: u32) -> impl Iterator<Item = u32> {
         let firsts = (0..partitions).step_by(self.offsets_partitions as usize);
         let of = move |first| self.slots_of(shard).map(move |Slot(slot)| first + slot);
@@ -118,13 +120,15 @@ impl Placement {
         self.transactions_shard(self.transactions_partition(transactional_id))
     }
 
-    /// The slot of a new partition of a topic. Topics start at different slots, so that topics with
-    /// one partition spread; consecutive partitions are led by consecutive shards.
+    /// The slot of a new partition of a topic. The first partitions of different topics are in
+    /// different slots, so that topics with a single partition are spread over the shards.
+    /// Consecutive partitions of a topic are led by consecutive shards.
     ///
     /// If there are more shards than slots, some shards have no slot. These shards lead no new
     /// partition, because the share state of a partition is in a slot that its leader leads.
     pub fn partition_slot(self, topic_id: Uuid, partition: i32) -> Slot {
-        // The last slots, of which not every shard leads one, would break the sequence of shards.
+        // The slots left over after this multiple are not used: they would break the sequence of
+        // shards.
         let slots = match self.offsets_partitions / self.shards {
             0 => self.offsets_partitions,
             of_shard => of_shard * self.shards,
@@ -138,14 +142,15 @@ impl Placement {
     }
 }
 
-/// The place of a partition in a sequence that starts elsewhere for each topic.
+/// The place of a partition in a sequence of numbers. The start of the sequence depends on the
+/// topic.
 fn place_in_sequence(topic_id: Uuid, partition: i32) -> u32 {
     let start = topic_id.0.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
     start.wrapping_add(partition as u32)
 }
 
-/// The partition of an internal topic in which Kafka looks for a name: a group, a transactional id,
-/// or a share partition.
+/// The partition of an internal topic that Kafka assigns to a name. The name is that of a group, a
+/// transactional id or a share partition.
 pub fn kafka_partition_of(name: &str, partitions: u32) -> u32 {
     positive_hash(name) % partitions
 }
@@ -204,8 +209,8 @@ mod tests {
         }
     }
 
-    /// The numbers of all units that the shards lead, sorted. Checks that the units of each shard
-    /// ascend, and that the shard leads them.
+    /// The numbers of all slots or partitions that the shards lead, sorted. Checks those of each
+    /// shard: their numbers must ascend, and `shard_of` must return this shard.
     fn led(
         shards: u32,
         led_by: impl Fn(u32) -> Vec<u32>,

@@ -4,7 +4,7 @@ use muster_codec::Uuid;
 use muster_coordinator::Ids;
 use std::io;
 
-/// Generates random ids. The random numbers are read for a few hundred ids at a time.
+/// Generates random ids. Each read of random numbers suffices for a few hundred ids.
 #[derive(Debug)]
 pub struct RandomIds {
     pool: Box<[u8; POOL_BYTES]>,

@@ -1,9 +1,9 @@
-//! The decisions of a shard's loop, without I/O: which completions become which events, how
+//! The loop of a shard, without its I/O. It decides which completions become which events, how
 //! commands are performed, and when a turn ends. [`Io`] performs the I/O, on a driver
 //! (`reactor/driven.rs`) or in the simulator. One turn is: completions -> events -> `step` ->
 //! commands -> a wait.
 //!
-//! It also decides what happens when the shard fails.
+//! The loop also decides what happens when the shard fails.
 
 mod backup;
 mod driven;
@@ -56,7 +56,8 @@ pub enum End {
     Failed,
 }
 
-/// Unread input in the ring may have arrived this much earlier than [`Io::unread_since`] says.
+/// Input that is not read yet may have arrived up to this much earlier than [`Io::unread_since`]
+/// says.
 const UNREAD_MARGIN_MS: i64 = 1_000;
 
 /// How long a client may take to read its last answers before its connection is closed.
@@ -72,17 +73,17 @@ pub struct Reactor<I: Io> {
     serial: u32,
     commands: Vec<Command>,
     dirty: Vec<ConnectionId>,
-    /// Connections that close after their last output, each with the latest time.
+    /// Connections that close after their last output. Each has a time limit for this.
     finishing: VecDeque<(i64, I::Conn)>,
-    /// The time of all events in this turn; the clocks are read once.
+    /// The times of all events in this turn. The clocks are read only once for these.
     times: Times,
-    /// When this turn began to wait, and when the previous turn began to wait.
+    /// The time when the last turn began to wait, and the same for the turn before it.
     began: i64,
     began_before: i64,
     /// All input that arrived before this time was read.
     received_until: i64,
     is_stopped: bool,
-    /// Whether clients wait because no descriptor is free. This is logged once.
+    /// Whether clients have to wait because no file descriptor is free. This is logged once.
     is_full: bool,
     lines: ConnectionLines,
 }
@@ -107,16 +108,16 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// Sets the TLS of each listener, None for a plaintext listener. Open connections keep their
-    /// TLS.
+    /// Sets the TLS of each listener (None for a plaintext listener). Open connections keep the TLS
+    /// that they have.
     pub fn secure(&mut self, listeners: Arc<[Option<Tls>]>) {
         self.sessions.listeners = listeners;
     }
 
-    /// Handles completions, then waiting input, for at most the time of a turn.
+    /// Handles completions, then input that waits. Takes at most the time of a turn.
     ///
     /// # Errors
-    /// A file operation failed that must not fail; the process must end.
+    /// A file operation that must not fail has failed. The process must end.
     pub fn input(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         self.times = io.times();
         self.files.advance(self.times.now);
@@ -135,9 +136,9 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Updates `received_until`. A connection that was accepted in the previous turn is first read
-    /// in this turn. So input that arrived before the previous turn began to wait was read, or is
-    /// in the ring.
+    /// Updates `received_until`. A connection that was accepted in the previous turn is read for
+    /// the first time in this turn. So all input that arrived before the previous turn began to
+    /// wait was read, unless it is still in the ring.
     fn note_received(&mut self, io: &I) {
         let unread = io.unread_since().map_or(i64::MAX, |since| since - UNREAD_MARGIN_MS);
         self.received_until = self.received_until.max(self.began_before.min(unread));
@@ -163,7 +164,7 @@ impl<I: Io> Reactor<I> {
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
         let finished = self.close_finished(io, times.now);
         let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
-        // Slices of closed connections end without a completion.
+        // If a connection was closed during a slice, no completion ends the slice.
         self.files.resume(io.files());
         self.execute(io)?;
         if shard.inspect().is_failed() {
@@ -174,7 +175,8 @@ impl<I: Io> Reactor<I> {
         Ok(if self.is_stopped { self.next_after_stop(shard) } else { Next::Wait { until } })
     }
 
-    /// The action after a stop. Pending changes of file names are finished first.
+    /// The action of a stopped shard. It ends when all file system calls except closes are
+    /// finished.
     fn next_after_stop(&self, shard: &Shard) -> Next {
         if self.files.has_calls() {
             return Next::Wait { until: None };
@@ -200,7 +202,8 @@ impl<I: Io> Reactor<I> {
         self.began
     }
 
-    /// Closes connections whose clients have had enough time to read. Returns the next deadline.
+    /// Closes the connections whose time to read their last answers is over. Returns the next
+    /// deadline.
     fn close_finished(&mut self, io: &mut I, now: i64) -> Option<i64> {
         while let Some((_, conn)) = self.finishing.pop_front_if(|(at, _)| *at <= now) {
             io.close(conn);
@@ -314,7 +317,7 @@ impl<I: Io> Reactor<I> {
         }
         self.connections[slot] = Some(Open { id: connection, conn, secured });
         self.note_full(io, shard);
-        // An IPv4 client has an IPv4 address even on a listener for both families.
+        // On a listener for both families, an IPv4 client's address is converted from IPv6 to IPv4.
         let (host, port) = (format!("/{}", peer.ip().to_canonical()).into(), peer.port());
         self.step(io, shard, Event::Opened { connection, listener, host, port });
     }
@@ -423,7 +426,7 @@ impl<I: Io> Reactor<I> {
         mut last: Vec<u8>,
     ) {
         let Some(conn) = self.conn(connection) else { return };
-        // Earlier answers still leave if the client reads them.
+        // Earlier answers are still sent if the client reads them.
         if self.is_secured(connection) {
             self.close_secured(io, connection, &last);
         } else {

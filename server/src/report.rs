@@ -3,7 +3,7 @@
 use muster_counters::Copies;
 use std::fmt;
 
-/// A longer flush is reported, as clients wait for it.
+/// A flush that takes longer than this is reported, as clients wait for it.
 const FLUSHING_MS_MAX: u64 = 1_000;
 
 /// The counters and gauges of a shard at one time, and its problems.
@@ -14,8 +14,8 @@ pub struct Report {
     pub certificates: Vec<Option<i64>>,
     /// Reasons why the shard is not ready, for `/readyz`.
     pub obstacles: Vec<String>,
-    /// The obstacles that are stalled work (see `stall.rs`). Of these, `stuck` has the work that a
-    /// restart would help; with such work the process does not count as alive.
+    /// The obstacles that are stalled work (see `stall.rs`). `stuck` has those that a restart
+    /// would end: if it has any, the health check reports that the process is not alive.
     pub stalled: Vec<String>,
     pub stuck: Vec<String>,
     /// Whether the disk was slow recently. If so, no work of any shard counts as stuck, as shards

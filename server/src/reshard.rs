@@ -94,8 +94,8 @@ pub fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(),
     }
 }
 
-/// Moves the logs for other numbers of shards to the trash: the old logs after a change, or the new
-/// logs of an interrupted change. Other entries stay.
+/// Moves shard logs to the trash if they were made for another number of shards: the old logs after
+/// a change, or the new logs of an interrupted change. Other entries of the directory stay.
 fn set_aside_all_but(data: &Path, shards: u32, now: i64) -> Result<(), Failure> {
     for (name, entry) in entries(data)? {
         if matches!(entry, Entry::ShardLogs(other) if other != shards) {

@@ -7,7 +7,7 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
 use muster_storage::LogPartition;
 
-/// Records between two looks at whether the log is full.
+/// The log is checked each time after this number of records: if it is full, it is flushed.
 const SLICE_RECORDS: usize = 1_000;
 
 /// Appends all state to a new log, as records with the time `now`; partitions continue with the

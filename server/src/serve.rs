@@ -57,8 +57,8 @@ pub struct Options {
     pub config: Config,
     /// The file that configs were read from, if any.
     pub config_file: Option<PathBuf>,
-    /// The resolved addresses of the listeners in `served`, for the first shard. Shard i uses the
-    /// port + i.
+    /// The resolved addresses of the listeners in `served`, for the first shard. Shard i adds i to
+    /// the port.
     pub listen: Vec<SocketAddr>,
     pub served: Served,
     /// The absolute path of the data directory, as answers and the log show it.
@@ -80,8 +80,8 @@ pub struct Options {
 /// Signals that do not end the server. (A terminal that is closed sends SIGHUP.)
 const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
 
-/// Two signals within this time count as one: some tools signal a process and then its process
-/// group.
+/// Two signals within this time count as one, because some tools send the same signal to a process
+/// and then to its process group.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Runs the server until SIGTERM or SIGINT.
@@ -103,7 +103,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let states = ShardStates::new(options.shards);
     let telemetry = TelemetryThread::start(&options.config)?;
     let admin = start_admin(options, &states, &telemetry)?;
-    // Make a write beyond RLIMIT_FSIZE fail like one on a full disk, instead of raising a signal.
+    // A write beyond RLIMIT_FSIZE fails as if the disk were full, instead of raising a signal.
     flag::register(SIGXFSZ, Arc::default())?;
     let segment_bytes = Some(options.config.segment_bytes());
     let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
@@ -149,7 +149,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     admin.iter().for_each(|admin| admin.set_peers(peers.clone(), common.clone()));
-    // Signals are handled before the log says that the server is ready, as it may be stopped then.
+    // The handlers come first: a client that reads "ready" in the log may stop the server at once.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
     log_ready(options, &directory.meta.cluster_id, began.elapsed());
@@ -167,8 +167,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A stopped shard: the durable end of its log, and whether it is certain that none of its
-/// transactions lost writes before this start.
+/// The result of a shard that has stopped: how far its log is durable, and whether all of its
+/// transactions that may have lost writes before this start were settled.
 type Stopped = (u64, bool);
 
 /// Opens the data directory. A new directory gets the first user.
@@ -217,7 +217,7 @@ struct Beginning<'b> {
     budget: &'b ConnectionBudget,
     driver: Choice,
     states: &'b ShardStates,
-    /// The TLS of each listener as the configs set it.
+    /// The TLS of each listener according to the configs at startup.
     tls: &'b Arc<[Option<Tls>]>,
     certificates: &'b CertificateThread,
     telemetry: &'b TelemetryThread,
@@ -228,7 +228,7 @@ struct RunningShard {
     thread: JoinHandle<Stopped>,
 }
 
-/// Receives a shard's waker, or the reason why the shard could not start.
+/// Sends a shard's number and waker to the starting thread, or the reason why it did not start.
 type Ready = Sender<Result<(u32, muster_uring::Waker), Failure>>;
 
 /// The input for the start of one shard, with the channels between the threads.
@@ -239,7 +239,7 @@ struct Start {
     budget: ConnectionBudget,
     driver: Choice,
     block_bytes: u32,
-    /// The TLS of each listener as the configs set it.
+    /// The TLS of each listener according to the configs at startup.
     tls: Arc<[Option<Tls>]>,
     certificates: CertificateThread,
     telemetry: TelemetryThread,
@@ -248,7 +248,7 @@ struct Start {
     states: ShardStates,
     ready: Ready,
     peers: Receiver<Vec<Peer>>,
-    /// Passes the image from shard 0, whose log has it, to the other shards.
+    /// Shard 0 reads the image from its log, and passes it to the other shards through these.
     images: Vec<Sender<Arc<ClusterImage>>>,
     image: Receiver<Arc<ClusterImage>>,
 }
@@ -310,9 +310,9 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
     Ok(running.map(|(peer, thread)| RunningShard { peer, thread }).collect())
 }
 
-/// The thread of a shard. A failure after the start, or a panic, ends the process, because the
-/// other shards must not continue without this one. Nothing that was acknowledged is lost: the
-/// kernel has the records of user topics, and all else is durable.
+/// Runs in the thread of a shard. If the shard fails after its start, or panics, the process ends,
+/// because the other shards must not continue without this one. No acknowledged record is lost:
+/// the kernel has the records of user topics, and all other records are durable.
 fn run(start: Start) -> Stopped {
     match start.driver.start(start.number) {
         Ok(Driver::Ring(ring)) => run_on(ring, start),
@@ -411,8 +411,8 @@ fn prepare<D: muster_uring::Driver>(
     Ok((shard, reactor))
 }
 
-/// Waits for a signal, or for the end of all shards. Returns the end of each shard, and when a stop
-/// was requested.
+/// Waits until all shards have ended, which a signal requests. Returns the result of each shard,
+/// and when the signal came, if there was one.
 fn wait(
     shards: Vec<RunningShard>,
     mut signals: Signals,

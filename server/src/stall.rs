@@ -1,18 +1,19 @@
 //! Stalled work: work that a shard must finish and that has made no progress for ten seconds. Only
 //! this file decides what is stalled, for the log, metrics, health checks and the page.
 //!
-//! Every two seconds [`Stalls`] gets the work that makes no progress, with the time since when
-//! ([`Standing`]). Work that waits for a client, for records, or for members of a group does not
-//! count. But late timers do, as they end the wait for members.
+//! Every two seconds [`Stalls`] gets the work that makes no progress, with the time of its last
+//! progress ([`Standing`]). Work that waits for a client, for records, or for members of a group
+//! does not count. But late timers count, because they should end the wait for members.
 //!
-//! - Work is *stalled* after [`STALLED_MS`] without progress. Time in which the shard had no turns
-//!   does not count: then no work makes progress, and none of it is to blame.
+//! - Work is *stalled* after [`STALLED_MS`] without progress. Time in which the shard ran no turns
+//!   (for example, because the machine slept) does not count: no work can progress then.
 //! - A shard with stalled work is not ready.
-//! - Work is *stuck* after [`STALLED_MS`] without progress in which the disk was not slow. Then a
-//!   restart helps, and the process does not count as alive. A disk that hangs is no reason for a
-//!   restart, as the groups survive it in memory.
+//! - Work that a shard finishes alone is *stuck* after [`STALLED_MS`] without progress, if the disk
+//!   was not slow meanwhile. A restart then helps, so the process does not count as alive. While
+//!   the disk hangs, a restart would do harm: memory still has the groups.
 //! - A stalled request counts until another request of its API is answered, even if its client has
-//!   given up: clients retry, and wait again.
+//!   given up: clients retry, and wait again. If no request of the API waits, it counts for a
+//!   minute.
 //!
 //! `Files::oldest_operation` returns the time since which the oldest file operation is under way.
 //! `net/looks.rs` checks the connections, and `shard/stalls.rs` leaves out requests that wait for
@@ -32,7 +33,7 @@ pub(crate) const LOOK_MS: i64 = 2_000;
 /// If more time than this passes between two checks, the shard had no turns meanwhile.
 const PAUSE_MS: i64 = 2 * LOOK_MS;
 
-/// The disk is slow if a file operation takes longer than this.
+/// The disk is slow if a file operation takes at least this long.
 const SLOW_DISK_MS: i64 = 1_000;
 
 /// How long a stalled request is remembered if no other request of its API waits.
@@ -47,7 +48,7 @@ pub(crate) enum Work {
     Deferred,
     /// Records of the log that are not flushed.
     Log,
-    /// Late timers of groups, which may keep members waiting for others that are gone.
+    /// Late timers of groups. Until they fire, members may wait for other members that are gone.
     Timers,
     /// Clients' input that was not handled yet.
     Input,
@@ -67,7 +68,7 @@ pub(crate) struct Standing {
 pub struct FilesStanding {
     /// When the oldest operation under way was started.
     pub operation_since: Option<i64>,
-    /// The time at which the first waiting operation became the first.
+    /// The time since which the first of the operations that wait to be started has been the first.
     pub deferred_since: Option<i64>,
 }
 
@@ -109,7 +110,7 @@ pub(crate) struct Stalls {
     counters: StallCounters,
 }
 
-/// The state that a check saw; it decides whether another check is useful.
+/// The state that the last check saw. If it is unchanged and nothing waited, no check is needed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     /// How many requests had been handled.
@@ -127,8 +128,8 @@ struct Stalled {
     answered_at: i64,
 }
 
-/// Work that stalled, or whose stall ended, for the log. The number is the time in ms from the
-/// work's last progress before the stall to this check.
+/// Work that has stalled, or whose stall has ended, for the log. The number of ms is the time from
+/// the work's last progress before the stall until now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Began(Work, i64),
@@ -177,8 +178,8 @@ impl Stalls {
             let stalled = self.stalled.entry(*work).or_insert_with(|| {
                 self.counters.begun += 1;
                 changes.push(Change::Began(*work, now - since));
-                // It is not known when another request of the API was last answered. It may have
-                // been just now.
+                // The time of the API's last answer is not known. It may have been just now, so
+                // this time is assumed.
                 let is_request = matches!(work, Work::Requests(_));
                 let answered_at = if is_request { now } else { *since };
                 Stalled { since: *since, seen_at: now, answered: count, answered_at }
@@ -226,8 +227,8 @@ impl Stalls {
         self.stalled.iter().map(words).collect()
     }
 
-    /// Descriptions of the stuck work. `answered` returns how many requests of an API are answered
-    /// by now.
+    /// Descriptions of the stuck work. `answered` returns how many requests of an API have been
+    /// answered until now.
     pub(crate) fn stuck(&self, now: i64, answered: impl Fn(ApiKey) -> u32) -> Vec<String> {
         let is_stuck = |(work, stalled): &(&Work, &Stalled)| {
             let is_answered = work.answered(&answered) != stalled.answered;
@@ -249,15 +250,16 @@ impl Stalls {
         StallGauges { stalled: self.stalled.len() as u64, oldest_micros }
     }
 
-    /// The time from which missing progress counts: not before the last pause in turns.
+    /// The time from which missing progress counts: `since`, or the end of the last pause in which
+    /// the shard ran no turns, if that is later.
     fn counted(&self, since: i64) -> i64 {
         since.max(self.resumed)
     }
 }
 
 impl Work {
-    /// Whether a shard finishes this work alone, with its disk. Requests to the controller also
-    /// wait for other shards and threads.
+    /// Whether a shard can finish this work by itself and its disk. Requests to the controller may
+    /// also wait for other shards and threads.
     fn is_own(self) -> bool {
         match self {
             Self::Operations => false,

@@ -28,7 +28,8 @@ pub(crate) fn notify(state: &str) {
     }
 }
 
-/// How often the manager expects [`ALIVE`]: half of the time after which it would kill the process.
+/// The interval at which to send [`ALIVE`]: half of the manager's time limit. None if the manager
+/// does not watch this process.
 pub(crate) fn watchdog() -> Option<Duration> {
     let of = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let is_for_another = |pid| pid != u64::from(std::process::id());

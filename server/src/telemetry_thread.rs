@@ -1,4 +1,4 @@
-//! The telemetry thread: one for all shards. Each shard limits what it has queued there.
+//! The telemetry thread: one for all shards. Each shard limits the pushes that it has queued here.
 
 use crate::config::Config;
 use crate::mailbox::{Message, Peer};
@@ -8,7 +8,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait for the text; then it is left out.
+/// How long `/metrics` waits for the text of pushed metrics. After this it is written without them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The handle of the thread. If nothing receives pushed metrics, there is no thread.

@@ -29,7 +29,8 @@ enum Place {
 /// The time and kind of a check of the sources.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
-    /// Whether to load all keys even if they have not changed.
+    /// Whether the check was asked for, for example by SIGHUP. If so, all keys are loaded, even if
+    /// they have not changed.
     pub(crate) is_asked: bool,
     /// Monotonic, in ms.
     pub(crate) now: i64,
@@ -67,7 +68,7 @@ impl TokenKeySources {
         self.0.iter().map(|loaded| loaded.as_ref().map(|it| Arc::clone(&it.keys))).collect()
     }
 
-    /// Loads keys again that may have changed, or all. Returns whether any keys are new.
+    /// Loads again the keys that may have changed, or all keys. Returns whether any keys are new.
     pub(crate) fn reload(&mut self, look: Look) -> bool {
         let loaded = self.0.iter_mut().flatten();
         loaded.filter_map(|loaded| loaded.reload(look).then_some(())).count() > 0
@@ -104,8 +105,8 @@ impl Loaded {
         Ok(Self { listener: listener.to_owned(), place, keys: keys.into() })
     }
 
-    /// Loads the keys again. Returns false, and keeps the old keys, if the new ones are invalid or
-    /// the same.
+    /// Loads the keys again. If the new keys are invalid, or are the same as before, returns false
+    /// and keeps the old keys.
     fn reload(&mut self, look: Look) -> bool {
         let Some(read) = self.place.read_again(look) else { return false };
         let listener = &self.listener;
@@ -133,8 +134,9 @@ impl Place {
         }
     }
 
-    /// Reads the source again. None if it has not changed, or it is too early. A file that is being
-    /// written may be incomplete; the next check finds that it has changed again.
+    /// Reads the source again. Returns None if the source has not changed, if it is too early for a
+    /// fetch, or if the fetch fails as the previous one did. If a file is incomplete because it is
+    /// being written, the next check finds that it has changed again.
     fn read_again(&mut self, look: Look) -> Option<Result<Vec<u8>, String>> {
         match self {
             Self::File { file, state: before } => {
@@ -149,7 +151,7 @@ impl Place {
                 if !look.is_asked && look.now < *next_at {
                     return None;
                 }
-                // Invalid keys count as a failed fetch, so that the fetch is retried.
+                // Invalid keys count as a failed fetch, so the next attempt comes soon.
                 let name = url.url.as_str();
                 let fetched = url.fetch(look.wall).and_then(|it| parse(name, &it).map(|_| it));
                 *failures = if fetched.is_ok() { 0 } else { failures.saturating_add(1) };

@@ -1,11 +1,12 @@
 //! The internal topics, which the server itself writes. They always exist, and their records are in
-//! the shards' own logs. Each topic has a row with all that distinguishes it from the others, so
-//! that a log, the placement and the image of the cluster need not name it.
+//! the shards' own logs. Everything that differs between these topics is in a table with a row for
+//! each. So the log, the placement and the image of the cluster need not name any topic.
 //!
-//! A log knows topics only by their numbers and by the rules that it is given ([`TopicRules`]):
-//! which older records a record displaces in compaction, and whether operations linger. It refuses
-//! records of a topic without a rule. The parts of a shard match on [`InternalTopic`] where they
-//! replay, check and report records.
+//! A log knows topics only by their numbers and by the rules that it is given ([`TopicRules`]).
+//! A rule says which older records compaction removes in favor of a newer record, and whether
+//! operations linger (wait for others before they are written). The log refuses records of a topic
+//! without a rule. The parts of a shard match on [`InternalTopic`] where they replay, check and
+//! report records.
 
 use crate::config::Config;
 use crate::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};
@@ -24,7 +25,7 @@ pub enum InternalTopic {
     ConsumerOffsets,
     /// Transactional ids.
     TransactionState,
-    /// The states of share partitions: each is in the partition with the number of its slot.
+    /// The states of share partitions: the number of a state's slot is that of its partition here.
     ShareState,
 }
 
@@ -56,8 +57,8 @@ pub const PRODUCERS_SECTION: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Led {
     ByController,
-    /// The shard that leads a slot: the slot's number is the partition's number modulo the number
-    /// of slots.
+    /// The shard that leads a slot. The number of this slot is the partition's number modulo the
+    /// number of slots.
     WithSlots,
 }
 
@@ -77,8 +78,8 @@ const ROWS: &[TopicRow; 4] = &[
     },
     TopicRow {
         topic: InternalTopic::ConsumerOffsets,
-        // Only these records linger: `group.coordinator.append.linger.ms` is a config of the group
-        // coordinator.
+        // No other topic's records linger, because `group.coordinator.append.linger.ms` is a config
+        // of the group coordinator.
         rule: TopicRule { number: 0, lingers: true, keys: KeyRule::SameKey },
         sections: &["groups", "transactions with offsets"],
         name: OFFSETS_TOPIC,

@@ -1,9 +1,9 @@
-//! The directory `trash/`: files that muster takes out of use without deleting them, each under the
-//! date and its former path. They are logs for another number of shards, directories of unknown
-//! topics, the segments of a damaged log that a running server has rewritten, and files that
-//! `muster log recover` removes. There are also copies of bytes that are lost from a file: the torn
-//! end of a shard's log, and parts that a repair cuts out of segments. Entries are removed after
-//! `trash.retention.ms`, and never if it is -1.
+//! The directory `trash/`: files that muster takes out of use without deleting them. The name of an
+//! entry is the date and the file's former path. The files are logs for another number of shards,
+//! directories of unknown topics, the segments of a damaged log that a running server has
+//! rewritten, and files that `muster log recover` removes. There are also copies of bytes that a
+//! file loses: the torn end of a shard's log, and parts that a repair cuts out of segments. Entries
+//! are removed after `trash.retention.ms`, and never if it is -1.
 
 use crate::calendar::{civil_date, days};
 use crate::clock::wall;
@@ -51,7 +51,8 @@ pub fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathB
     Ok(place)
 }
 
-/// The path of the trash entry for a file or directory. Both are relative to the data directory.
+/// The path of the trash entry for a file or directory. Both paths are relative to the data
+/// directory.
 pub(crate) fn place_of(path: &Path, now: i64) -> PathBuf {
     place(&what(path), now)
 }
@@ -82,8 +83,8 @@ pub(crate) fn keep_emptying(data: &Path, retention_ms: i64) -> io::Result<()> {
     thread::Builder::new().name("trash".to_owned()).spawn(keep_emptying).map(drop)
 }
 
-/// Removes entries older than `retention_ms`, and returns their paths. Entries without a date in
-/// their name are not muster's, and stay.
+/// Removes entries that are at least `retention_ms` old, and returns their paths. Entries without a
+/// date in their name are not muster's, and stay.
 ///
 /// # Errors
 /// A file system operation failed.

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The longest password, in bytes.
+/// The most bytes that are read for a password.
 const PASSWORD_BYTES_MAX: u64 = 4_096;
 
 /// The environment variable with the first user's password, if no file is named.
@@ -55,7 +55,8 @@ impl FirstUser {
     /// it may be gone at later starts.
     ///
     /// # Errors
-    /// There is no password, or the user name is invalid.
+    /// There is no password or it cannot be read, there are no random bytes, or the user name is
+    /// invalid.
     fn records(&self, view: &View<'_>) -> Result<Vec<ClusterRecord<'static>>, Failure> {
         let named = |why: Failure| format!("--first-user {}: {why}", self.name).into();
         let password = self.password().map_err(named)?;
@@ -129,7 +130,7 @@ pub fn upsertion<'r>(
     })
 }
 
-/// The records of a change, decided as for a client.
+/// Decides about a change of users in the same way as for a client. Returns the change's records.
 ///
 /// # Errors
 /// A part of the change is refused.
