@@ -5,7 +5,7 @@ from .crowd import Target, begin
 
 #: Runs first; it shows the effect of a flood that does not reach the measured server.
 ELSEWHERE = plain.elsewhere
-#: In the order in which they run.
+#: The floods, in the order in which they run.
 FLOODS = [*plain.FLOODS, *tls.FLOODS, *logins.FLOODS]
 
 __all__ = ["ELSEWHERE", "FLOODS", "Target", "begin", "frames"]

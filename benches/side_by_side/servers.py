@@ -67,8 +67,8 @@ ASSIGNS_EVERY_SECOND = "group.consumer.assignment.interval.ms=1000"
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """Commands are templates of {bin}, {jars}, {dir}, {port} and {port2}, so that results name
-    no path of the machine."""
+    """Commands are templates with names such as {bin}, {jars}, {dir} and {port}, so that results
+    name no path of the machine."""
 
     name: str
     title: str
@@ -86,7 +86,8 @@ class Server:
     is_echo: bool = False
 
     def with_property(self, line: str) -> dict[str, str]:
-        """Its files, with one more line in its properties; the line overrides the others."""
+        """The server's files, with one more line in its properties. The line overrides the
+        others."""
         properties = self.files["server.properties"]
         return self.files | {"server.properties": f"{properties}{line}\n"}
 

@@ -4,7 +4,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.coordinator.group.api.streams.StreamsGroupTopologyDescription;
 import org.apache.kafka.coordinator.group.api.streams.StreamsGroupTopologyDescriptionPlugin;
 
-/** Keeps the descriptions of topologies in memory: Kafka has no plug-in of its own, and muster keeps them itself. */
+/**
+ * Keeps the descriptions of topologies in memory, because Kafka has no plug-in of its own. muster
+ * needs no plug-in.
+ */
 public class Topologies implements StreamsGroupTopologyDescriptionPlugin {
     private record Stored(int epoch, StreamsGroupTopologyDescription description) {}
 

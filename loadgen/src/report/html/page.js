@@ -1,5 +1,6 @@
 "use strict";
-// Shows the values under the pointer or at the position of the arrow keys; charts over time move together.
+// Shows the values under the pointer, or at the place that the arrow keys have chosen. Charts over
+// time move together.
 const digits = (v, n) => v.toLocaleString("en", { maximumSignificantDigits: n });
 const whole = (v) => Math.round(v).toLocaleString("en");
 const show = {

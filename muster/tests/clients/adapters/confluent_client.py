@@ -38,10 +38,10 @@ class Confluent:
 
     def _commit_beginnings(self, partitions):
         """Commits the beginnings of all partitions. Otherwise librdkafka 2.16.0 may read a
-        partition again from its beginning. This happens if the partition is taken away from a
-        member that has no committed offset while it looks for the place to begin: the late answer
-        to its ListOffsets starts a timer, and the timer asks again after the partition was assigned
-        once more."""
+        partition again from its beginning. This happens if a member without a committed offset
+        loses the partition while the member looks for the place to begin: the late answer to its
+        ListOffsets starts a timer, and the timer asks again after the partition was assigned once
+        more."""
         consumer = self._unsubscribed(self.group)
         offsets = [TopicPartition(self.topic, p, 0) for p in range(partitions)]
         until_loaded(lambda: consumer.commit(offsets=offsets, asynchronous=False))

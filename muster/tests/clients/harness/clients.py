@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ADAPTERS = Path(__file__).resolve().parent.parent / "adapters"
-#: Kafka keeps descriptions of topologies only by a plug-in, and brings none.
+#: The plug-in that keeps descriptions of topologies in Kafka, which has none of its own.
 TOPOLOGIES = ADAPTERS.parents[3] / "server/differential/plugin/Topologies.java"
 ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: The assignors of the server (KIP-848), by the names that adapters use.
@@ -76,7 +76,8 @@ JAVA = Client(
     share_ways=SHARE_WAYS + SHARE_WAYS_WITH_LIMIT,
     renews=True,
 )
-#: The previous version. Its members continue while they are replaced by the newest version.
+#: The previous version of the Java client. Its members continue while they are replaced by the
+#: newest version.
 OLDER_JAVA = replace(JAVA, name="java-4.3", kind="older-java")
 
 CLIENTS = {

@@ -32,6 +32,6 @@ class Disk(threading.Thread):
 
     def slowest_since(self, moment):
         """The duration in seconds of the slowest sync since a moment, including a sync in progress.
-        0 if none was slow."""
+        0 if none was slow and none is in progress."""
         took = [seconds for done, seconds in self.slow if done >= moment]
         return max([*took, time.monotonic() - self.begun, 0])

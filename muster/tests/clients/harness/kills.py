@@ -90,8 +90,8 @@ class Kills(Story):
         self.offsets = {}  # the newest observed offsets, by partition
 
     def start_judge(self, name, topic):
-        """Starts a Java client, which produces the inputs or reads the output, whichever client
-        processes."""
+        """Starts a Java client, which produces the inputs or reads the output, whatever client the
+        processors use."""
         judge = self.start("control", name, self.case.compression, topic=topic,
                            command=CLIENTS["java"].command(self.cache))
         judge.wait("ready", 0, f"{name} starts")
@@ -147,7 +147,8 @@ class Kills(Story):
         try:
             self.until_read(lambda: len(self.output.records) >= inputs, f"{inputs} inputs come out")
         except Failure as failure:
-            # The failure of this check says more. It does not fail if inputs only come out late.
+            # The failure of this check says more. The check does not fail if inputs come out, but
+            # late.
             self.each_input_counts_once()
             raise failure
 

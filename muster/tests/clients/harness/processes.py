@@ -101,7 +101,7 @@ class Adapter:
         clock.adapters.append(self)
 
     def say(self, command):
-        """Sends a command. Returns the place in the events from which on its answer comes."""
+        """Sends a command. Returns the index of the first event that may be its answer."""
         with self.clock.changed:
             asked = len(self.events)
         try:

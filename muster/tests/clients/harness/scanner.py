@@ -1,5 +1,5 @@
-"""The findings of sslyze about a listener, and which of them are faults. Imported only where sslyze
-is installed."""
+"""The findings of sslyze about a listener, and which of them are faults. The module is imported
+only where sslyze is installed."""
 
 from sslyze import (
     CertificateInfoExtraArgument,
@@ -33,7 +33,8 @@ def findings(listener, port, files, shows_certificate):
         return [f"no scan: {result.connectivity_error_trace or result.scan_status}"]
     if shows_certificate:
         return _all_wrong(result, listener)
-    # The requirements of a listener are found without a certificate; a session needs a certificate.
+    # The requirements of a listener are found without a certificate. If the listener requires a
+    # certificate, there is no session without one.
     wrong_auth = [*_wrong_auth(result, listener)]
     is_refused = listener.client_auth == "required"
     return wrong_auth if is_refused else [*wrong_auth, *_all_wrong(result, listener)]

@@ -130,7 +130,8 @@ class Scenario(Story):
             raise Failure(f"a record was refused: {error}")
 
     def _produce_until_read(self, first, count, consumer):
-        """Lets the control process produce; continues once this consumer has read some of it."""
+        """Lets the control process produce; continues once this consumer has read some of the
+        records."""
         # Counted before the command, because the consumer may read all records at once.
         before = len(consumer.records)
         asked = self.control.say(f"produce {first} {count}")

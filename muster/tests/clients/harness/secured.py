@@ -60,7 +60,8 @@ class Secured(Story):
             yield f"TLS-{mechanism}", "BOTH", self.trusting() | self.by(mechanism)
 
     def refusals(self):
-        """Each way that must fail: the same as in `ways`, and words of the client's error."""
+        """Each way that must fail: its name, the listener, the client's credentials, and words of
+        the client's error."""
         wrong, untrusted, anonymous, *wrong_token = self.case.client.refusals
         for mechanism in PASSWORDS:
             yield f"wrong-{mechanism}", "PASSWORD", self.by(mechanism, "other"), wrong

@@ -36,8 +36,8 @@ class Ledger:
         self.clock, self.limit, self.read = clock, limit, 0
         self.deliveries = defaultdict(list)  # by place, in order of arrival
         self.ids = {}
-        #: Members that acknowledge after everything is done. Below the start offset this is no
-        #: error.
+        #: Members that acknowledge after everything is done. An acknowledgement below the start
+        #: offset is no error.
         self.late = set()
         #: The numbers of reports before each crash of the server, and before the end of the start
         #: that followed it.

@@ -205,7 +205,8 @@ EMPTY = [
     Step("share-groups", "--describe --all-groups --offsets"),
     Step("share-groups", "--list --state"),
 ]
-# Offsets and groups of another kind, and the answers of each tool about groups of the other kind.
+# The tools and the consumers are used with a group of the other kind: those of consumer groups with
+# a share group, those of share groups with a consumer group.
 KINDS = [
     Step("consumer-groups", "--describe --group crew"),
     Step("consumer-groups", "--describe --all-groups --state"),

@@ -76,7 +76,7 @@ class Telemetry(Story):
         self.server.stop()
 
     def subscribe(self):
-        """All metrics, every second."""
+        """Subscribes to all metrics, every second."""
         words = ["java", "-cp", install_kafka(self.cache), COMMAND, "--bootstrap-server"]
         words += [self.server.bootstrap, "--alter", "--name", "all", "--metrics", "*"]
         done = subprocess.run([*words, "--interval", "1000"], capture_output=True, text=True)

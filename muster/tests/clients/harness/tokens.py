@@ -10,7 +10,7 @@ KEY_ID = "one"
 
 
 def make(directory, user):
-    """`jwks.json`; `token`, and `stranger.token`, which another key has signed."""
+    """Makes `jwks.json`, `token`, and `stranger.token`, which another key has signed."""
     own, other = _key(directory / "issuer.key"), _key(directory / "stranger-issuer.key")
     (directory / "jwks.json").write_text(json.dumps({"keys": [_jwk(own)]}))
     for name, key in (("token", own), ("stranger.token", other)):

@@ -8,7 +8,7 @@ from harness.story import Story
 
 BURST = 100  # records that are produced at a time
 PAUSE_SECONDS = 0.05  # the pause between two bursts
-HISTORY_LINES = 30  # shown of the history of a partition that was read again
+HISTORY_LINES = 30  # the lines that are shown of a partition's history
 
 
 class Upgrade(Story):

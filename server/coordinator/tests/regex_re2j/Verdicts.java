@@ -1,7 +1,8 @@
-// The verdicts of RE2J: reads lines of an expression and names, separated by tabs, and answers each
-// with the description of the error, or with 1 or 0 for each name: whether the expression matches
-// the whole name. If RE2J does not end (it loops on folding some characters beyond ASCII), the
-// answer is "endless". Backslash, tab, line feed and carriage return are written \\ \t \n \r.
+// The verdicts of RE2J. The program reads lines of an expression and names, separated by tabs. It
+// answers a line with the description of the error, or with 1 or 0 for each name: whether the
+// expression matches the whole name. If RE2J does not end (it loops on folding some characters
+// beyond ASCII), the answer is "endless". Backslash, tab, line feed and carriage return are written
+// \\ \t \n \r.
 //
 //     javac -cp $RE2J_JAR -d DIR Verdicts.java && java -cp $RE2J_JAR:DIR Verdicts
 

@@ -35,12 +35,15 @@ final class Events {
         return config;
     }
 
-    /** Becomes true with the first line on stdin, or with its end. */
+    /** A value that becomes true with the first line on stdin, or with its end. */
     static AtomicBoolean leaving() {
         return leaving(line -> false);
     }
 
-    /** Becomes true with the first line on stdin that `answers` does not handle, or with its end. */
+    /**
+     * A value that becomes true with the first line on stdin that `answers` does not handle, or
+     * with its end.
+     */
     static AtomicBoolean leaving(Predicate<String> answers) {
         AtomicBoolean leaving = new AtomicBoolean();
         Thread reader = new Thread(() -> {
@@ -60,7 +63,7 @@ final class Events {
         return leaving;
     }
 
-    /** Becomes true once the sum of the committed offsets reaches a number. */
+    /** A value that becomes true once the sum of the committed offsets reaches a number. */
     static AtomicBoolean committed(int count) {
         COMMITTED.clear();
         enough = count;
