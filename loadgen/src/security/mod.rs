@@ -4,6 +4,7 @@
 mod endpoint;
 mod pem;
 pub mod properties;
+pub mod scram;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 pub use self::endpoint::Endpoint;
 pub use self::pem::Pem;
+use self::scram::Hash;
 pub use self::tokens::{Source, Tokens};
 
 #[derive(Clone, Debug, Default)]
@@ -81,6 +83,15 @@ impl Mechanism {
             Self::Plain => "PLAIN",
             Self::ScramSha256 => "SCRAM-SHA-256",
             Self::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+
+    /// None for PLAIN.
+    pub fn hash(self) -> Option<Hash> {
+        match self {
+            Self::Plain => None,
+            Self::ScramSha256 => Some(Hash::Sha256),
+            Self::ScramSha512 => Some(Hash::Sha512),
         }
     }
 }

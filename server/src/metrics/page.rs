@@ -5,7 +5,7 @@
 use super::http::{Code, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
+use ring::digest;
 
 const PAGE: &str = include_str!("page/page.html");
 
@@ -27,7 +27,8 @@ fn policy() -> String {
 fn hash(begin: &str, end: &str) -> String {
     let after = PAGE.split_once(begin).map_or("", |(_, after)| after);
     let text = after.split_once(end).map_or("", |(text, _)| text);
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+    let hash = digest::digest(&digest::SHA256, text.as_bytes());
+    format!("sha256-{}", STANDARD.encode(hash))
 }
 
 #[cfg(test)]

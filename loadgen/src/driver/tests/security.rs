@@ -93,7 +93,7 @@ fn a_certificate_of_another_name_is_refused() {
 }
 
 /// The token of alice with an extension, in the format of RFC 7628.
-const BEARER: &[u8] = b"n,,\x01tenant=7\x01auth=Bearer a.b.c\x01\x01";
+const BEARER: &[u8] = b"n,,\x01auth=Bearer a.b.c\x01tenant=7\x01\x01";
 
 /// A broker that offers PLAIN and OAUTHBEARER. It knows alice, her password and her token. It
 /// refuses other tokens as Kafka does.

@@ -1,8 +1,7 @@
 //! The SCRAM mechanisms and their hash functions (RFC 5802, RFC 7677).
 
-use hmac::digest::KeyInit;
-use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256, Sha512};
+use ring::{digest, hmac, pbkdf2};
+use std::num::NonZeroU32;
 
 /// A mechanism; the number is Kafka's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,35 +32,32 @@ impl ScramMechanism {
     /// Computes the salted password. The cost grows with the iterations; 0 counts as 1. Clients and
     /// tools compute it. The server does so only once: for the first user, at its first start.
     pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
-        let password = password.as_bytes();
-        match self {
-            Self::Sha256 => {
-                pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password, salt, iterations).to_vec()
-            }
-            Self::Sha512 => {
-                pbkdf2::pbkdf2_hmac_array::<Sha512, 64>(password, salt, iterations).to_vec()
-            }
-        }
+        let algorithm = match self {
+            Self::Sha256 => pbkdf2::PBKDF2_HMAC_SHA256,
+            Self::Sha512 => pbkdf2::PBKDF2_HMAC_SHA512,
+        };
+        let iterations = NonZeroU32::new(iterations).unwrap_or(NonZeroU32::MIN);
+        let mut salted = vec![0; self.digest().output_len()];
+        pbkdf2::derive(algorithm, iterations, salt, password.as_bytes(), &mut salted);
+        salted
     }
 
     pub(super) fn hmac(self, key: &[u8], data: &[u8]) -> Vec<u8> {
-        match self {
-            Self::Sha256 => hmac::<Hmac<Sha256>>(key, data),
-            Self::Sha512 => hmac::<Hmac<Sha512>>(key, data),
-        }
+        let algorithm = match self {
+            Self::Sha256 => hmac::HMAC_SHA256,
+            Self::Sha512 => hmac::HMAC_SHA512,
+        };
+        hmac::sign(&hmac::Key::new(algorithm, key), data).as_ref().to_vec()
     }
 
     pub(super) fn hash(self, data: &[u8]) -> Vec<u8> {
+        digest::digest(self.digest(), data).as_ref().to_vec()
+    }
+
+    fn digest(self) -> &'static digest::Algorithm {
         match self {
-            Self::Sha256 => Sha256::digest(data).to_vec(),
-            Self::Sha512 => Sha512::digest(data).to_vec(),
+            Self::Sha256 => &digest::SHA256,
+            Self::Sha512 => &digest::SHA512,
         }
     }
-}
-
-fn hmac<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
-    let Ok(mac) = <M as Mac>::new_from_slice(key) else {
-        unreachable!("HMAC takes keys of all lengths")
-    };
-    mac.chain_update(data).finalize().into_bytes().to_vec()
 }
