@@ -56,6 +56,21 @@ impl Verdict {
             (Self::Good, Self::Good) => Self::Good,
         }
     }
+
+    /// The verdict, although a result could not be written or printed, or a later run failed.
+    ///
+    /// # Errors
+    /// The verdict is good. A bad verdict is not hidden by the error, which is only printed.
+    fn despite(self, done: Result<(), String>) -> Result<Self, String> {
+        match (self, done) {
+            (verdict, Ok(())) => Ok(verdict),
+            (Self::Good, Err(why)) => Err(why),
+            (verdict, Err(why)) => {
+                eprintln!("muster-load: {why}");
+                Ok(verdict)
+            }
+        }
+    }
 }
 
 /// The exit status of a run that SIGINT ended. Shells report this number for such a process.

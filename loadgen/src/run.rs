@@ -39,7 +39,10 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
         }
         let next = Run { outputs: run.outputs.numbered(repetition), ..run.clone() };
         let conduct = Conduct { repetition: Some(repetition), ..run.conduct.clone() };
-        verdict = verdict.and(run_once(&Run { conduct, ..next })?);
+        match run_once(&Run { conduct, ..next }) {
+            Ok(next) => verdict = verdict.and(next),
+            Err(why) => return verdict.despite(Err(why)),
+        }
     }
     Ok(verdict)
 }
@@ -214,18 +217,16 @@ fn on_workers(
 fn finish(run: &Run, ended: Ended) -> Result<Verdict, String> {
     let report = &ended.report;
     let saved = run.outputs.save(report);
-    // A closed pipe must not hide the verdict.
     let print =
         if run.outputs.takes_standard_output() { summary::print_aside } else { summary::print };
     let shown = print(report).and_then(|()| std::io::stdout().flush());
-    saved?;
+    let shown = shown.map_err(|error| format!("the summary can't be printed: {error}"));
+    let written = saved.and(shown);
     if let Some(why) = ended.broken().filter(|_| ended.lost_a_worker) {
         eprintln!("muster-load: {why}");
-        return Ok(Verdict::LostAWorker);
+        return Verdict::LostAWorker.despite(written);
     }
-    let ended = ended.whole()?;
-    shown.map_err(|error| format!("the summary can't be printed: {error}"))?;
-    Ok(ended.verdict())
+    ended.whole()?.verdict().despite(written)
 }
 
 /// The cluster and the way to connect to it, from the command line.

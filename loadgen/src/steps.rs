@@ -39,14 +39,15 @@ pub(crate) fn capacity(wanted: &args::Capacity) -> Result<Verdict, String> {
     let page = outputs.html.as_ref().map(|path| html::save_capacity(&found, path));
     let failed = [json, page].into_iter().flatten().find_map(Result::err);
     let shown = capacity::print(&found);
-    failed.map_or(Ok(()), |error| Err(error.to_string()))?;
-    shown.map_err(|error| format!("the answer can't be printed: {error}"))?;
-    Ok(match (&found.end, found.holds) {
+    let shown = shown.map_err(|error| format!("the answer can't be printed: {error}"));
+    let written = failed.map_or(shown, |error| Err(error.to_string()));
+    let verdict = match (&found.end, found.holds) {
         (End::Machine(_), _) => Verdict::CouldNotKeepUp,
         (End::Interrupted, _) => Verdict::Interrupted,
         (End::Found | End::AllHeld, Some(_)) => Verdict::Good,
         (End::Found | End::AllHeld, None) => Verdict::Bad,
-    })
+    };
+    verdict.despite(written)
 }
 
 struct Climb<'a> {

@@ -156,7 +156,7 @@ impl Commits {
         for (partition, value) in offsets {
             let register = &self.committed(*partition).register;
             if let Some(last) = register.read(*value, sent, event.at + facts.group.clock_error) {
-                report_lost(event, sent, (*partition, *value), last, facts, found);
+                report_lost(event, sent, *partition, *value, last, facts, found);
             }
         }
     }
@@ -312,7 +312,8 @@ impl Write {
 fn report_lost(
     event: &Event,
     sent: Time,
-    (partition, value): (Partition, i64),
+    partition: Partition,
+    value: i64,
     last: Write,
     facts: &Facts,
     found: &mut Found,

@@ -1,6 +1,7 @@
 //! The state of one group and its members. It passes each event to the rules.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::clients::Client;
 use super::commits::Commits;
@@ -113,28 +114,16 @@ impl GroupState {
             EventKind::Joined { epoch, .. } => self.joined(event, *epoch, found),
             EventKind::Epoch { .. } | EventKind::Reached | EventKind::Statuses { .. } => {}
             EventKind::Assigned { epoch, partitions } => {
-                self.synced(index, at, *epoch);
-                if self.facts.group.protocol != Kind::Share {
-                    let places = partitions.iter().map(of_group);
-                    self.owners.assigned(event, *epoch, places, &mut self.members);
-                }
-                if self.facts.group.protocol == Kind::Streams {
-                    let (members, facts) = (&mut self.members, &self.facts);
-                    self.processes.assigned(event, *epoch, partitions, members, facts, found);
-                }
+                self.assigned(event, *epoch, partitions, found);
             }
             EventKind::InProcess { process } => self.processes.runs_in(index, *process),
             EventKind::Standbys { epoch, partitions } => {
-                self.judge_owners(index, at, found);
-                let (members, facts) = (&mut self.members, &self.facts);
-                self.processes.standbys(event, *epoch, partitions, members, facts, found);
+                self.standbys(event, *epoch, partitions, found);
             }
             EventKind::Settled { epoch } => self.settled(index, at, *epoch),
             EventKind::MustRebalance { sent } => self.must_rebalance(index, *sent),
             EventKind::Revoked { partitions } | EventKind::Lost { partitions } => {
-                self.judge_owners(index, at, found);
-                self.owners.released(index, partitions.iter().map(of_group));
-                self.processes.released(index, partitions);
+                self.released(event, partitions, found);
             }
             EventKind::Fenced { .. } => self.fenced(event, found),
             EventKind::Started | EventKind::Stopped { .. } | EventKind::Failed { .. } => {
@@ -146,10 +135,7 @@ impl GroupState {
                 self.commits.sent(event, *id, *epoch, offsets, held, &self.facts);
             }
             EventKind::CommitAnswered { id, refused } => {
-                let sender = self.members.get(&index);
-                let until = sender.map_or(Time::ZERO, |sender| {
-                    lease::certain_until(sender, sender.settled, &self.facts)
-                });
+                let until = self.certain_until(index);
                 self.commits.answered(event, *id, refused, until, &self.facts, found);
             }
             EventKind::CommitUnknown { id } => self.commits.unknown(index, *id),
@@ -175,13 +161,10 @@ impl GroupState {
             EventKind::GroupDeleted { sent } => self.deleted(*sent, at),
             EventKind::PartitionsGrew { partitions } => self.facts.group.partitions = *partitions,
             EventKind::RepeatDiffered { .. } => self.repeat_differed(event, found),
-            EventKind::ClientStarted { name } => {
-                self.member(index).client = Some(Client::new(name.clone(), at));
-            }
+            EventKind::ClientStarted { name } => self.client_started(index, name, at),
             EventKind::ClientAssigned { partitions } => {
                 self.client_heard(index, at, found);
-                let places = partitions.iter().map(of_group);
-                self.owners.assigned(event, 0, places, &mut self.members);
+                self.owners.assigned(event, 0, partitions.iter().map(of_group), &mut self.members);
             }
             EventKind::ClientAlive => self.client_heard(index, at, found),
             EventKind::ClientRevoked { partitions } | EventKind::ClientLost { partitions } => {
@@ -261,6 +244,36 @@ impl GroupState {
         }
     }
 
+    fn assigned(&mut self, event: &Event, epoch: i32, partitions: &[Partition], found: &mut Found) {
+        self.synced(event.member, event.at, epoch);
+        let (members, facts) = (&mut self.members, &self.facts);
+        if facts.group.protocol != Kind::Share {
+            self.owners.assigned(event, epoch, partitions.iter().map(of_group), members);
+        }
+        if facts.group.protocol == Kind::Streams {
+            self.processes.assigned(event, epoch, partitions, members, facts, found);
+        }
+    }
+
+    fn standbys(&mut self, event: &Event, epoch: i32, partitions: &[Partition], found: &mut Found) {
+        self.judge_owners(event.member, event.at, found);
+        let (members, facts) = (&mut self.members, &self.facts);
+        self.processes.standbys(event, epoch, partitions, members, facts, found);
+    }
+
+    fn released(&mut self, event: &Event, partitions: &[Partition], found: &mut Found) {
+        self.judge_owners(event.member, event.at, found);
+        self.owners.released(event.member, partitions.iter().map(of_group));
+        self.processes.released(event.member, partitions);
+    }
+
+    /// The time until which the coordinator certainly keeps a member with its last assignment.
+    fn certain_until(&self, index: MemberIndex) -> Time {
+        let member = self.members.get(&index);
+        member
+            .map_or(Time::ZERO, |member| lease::certain_until(member, member.settled, &self.facts))
+    }
+
     fn settled(&mut self, index: MemberIndex, at: Time, epoch: i32) {
         self.synced(index, at, epoch);
         let member = self.member(index);
@@ -337,6 +350,10 @@ impl GroupState {
             );
             (what, vec![event.clone()])
         });
+    }
+
+    fn client_started(&mut self, index: MemberIndex, name: &Arc<str>, at: Time) {
+        self.member(index).client = Some(Client::new(Arc::clone(name), at));
     }
 
     /// Called when a real client has printed a line: its claims are certain at least until now.

@@ -1,6 +1,7 @@
 //! Histories are read back as written. Histories by other programs are read, or refused with a line
 //! number.
 
+use std::collections::BTreeSet;
 use std::io::{BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Event, EventKind, Returned, Stop, Written};
+use crate::event::{
+    Acknowledge, AcknowledgedBatch, AcquiredBatch, ConsumedBatch, Event, EventKind, Returned, Stop,
+    Written,
+};
 use crate::plan::{GroupIndex, Isolation, MemberIndex, Partition, TopicIndex};
 use crate::time::Time;
 
@@ -36,6 +40,9 @@ fn the_example_of_the_documentation_is_a_history() {
 #[test]
 fn every_kind_of_event_is_documented() {
     let text = include_str!("../../HISTORY.md");
+    let named = |event: &Event| serde_json::to_value(event).unwrap()["event"].to_string();
+    let kinds: BTreeSet<_> = every_kind().iter().map(named).collect();
+    assert_eq!(kinds, known_kinds());
     for event in every_kind() {
         let json = serde_json::to_value(&event).unwrap();
         let fields = json.as_object().unwrap();
@@ -170,69 +177,116 @@ fn event() -> impl Strategy<Value = Event> {
     )
 }
 
-/// One event of each kind. A new kind has to be added here, and to HISTORY.md.
+/// The names of all kinds of events, each in quotation marks. Serde lists them in its error for an
+/// unknown kind.
+fn known_kinds() -> BTreeSet<String> {
+    let unknown = r#"{"at":1,"group":0,"member":0,"event":"exploded"}"#;
+    let error = last_error(&format!("{RUN}\n{unknown}\n"));
+    let known = error.split_once("expected one of ").unwrap().1;
+    let names = known.split('`').skip(1).step_by(2);
+    names.map(|name| format!("{name:?}")).collect()
+}
+
+/// At least one event of each kind.
 fn every_kind() -> Vec<Event> {
-    let sent = Time::from_micros(u64::MAX);
-    let epoch = i32::MIN;
-    let partition = |number| Partition { topic: TopicIndex(u32::MAX), number };
-    let partitions: Arc<[Partition]> = Arc::from([partition(0), partition(u32::MAX)]);
-    let offsets: Arc<[(Partition, i64)]> =
-        Arc::from([(partition(1), i64::MIN), (partition(2), i64::MAX), (partition(3), -1)]);
-    let kinds = [
+    let event = |kind| Event { at: Time::ZERO, group: GroupIndex(0), member: MemberIndex(0), kind };
+    kinds_of_members()
+        .into_iter()
+        .chain(kinds_of_records())
+        .chain(other_kinds())
+        .map(event)
+        .collect()
+}
+
+const MAX: Time = Time::from_micros(u64::MAX);
+const PARTITION: Partition = Partition { topic: TopicIndex(u32::MAX), number: 0 };
+
+fn partitions() -> Arc<[Partition]> {
+    Arc::from([PARTITION, Partition { number: u32::MAX, ..PARTITION }])
+}
+
+fn offsets() -> Arc<[(Partition, i64)]> {
+    let at = |number, offset| (Partition { number, ..PARTITION }, offset);
+    Arc::from([at(1, i64::MIN), at(2, i64::MAX), at(3, -1)])
+}
+
+fn kinds_of_members() -> Vec<EventKind> {
+    let (sent, epoch) = (MAX, i32::MIN);
+    vec![
         EventKind::Started,
         EventKind::Joining,
         EventKind::Joined { member_id: "m".into(), epoch },
         EventKind::Epoch { epoch },
         EventKind::Alive { sent, epoch },
-        EventKind::Assigned { epoch, partitions: partitions.clone() },
+        EventKind::Reached,
+        EventKind::Assigned { epoch, partitions: partitions() },
         EventKind::MustRebalance { sent },
         EventKind::Revoked { partitions: Arc::from([]) },
-        EventKind::Lost { partitions },
+        EventKind::Lost { partitions: partitions() },
+        EventKind::InProcess { process: u32::MAX },
+        EventKind::Standbys { epoch, partitions: partitions() },
+        EventKind::Statuses { codes: Arc::from([0, i8::MAX]) },
         EventKind::Settled { epoch },
         EventKind::Fenced { error: -1 },
         EventKind::Stopped { how: Stop::Leave },
         EventKind::Stopped { how: Stop::Close },
+        EventKind::Stopped { how: Stop::Shutdown },
         EventKind::Stopped { how: Stop::Crash },
         EventKind::Failed { reason: "r".into() },
-        EventKind::CommitSent { id: u32::MAX, epoch, offsets: offsets.clone() },
-        EventKind::CommitAnswered { id: 0, refused: Arc::from([(partition(0), i16::MIN)]) },
+        EventKind::CommitSent { id: u32::MAX, epoch, offsets: offsets() },
+        EventKind::CommitAnswered { id: 0, refused: Arc::from([(PARTITION, i16::MIN)]) },
         EventKind::CommitUnknown { id: 1 },
-        EventKind::TransactionEnding {
-            number: 3,
-            committed: true,
-            batches: Arc::from([Written { partition: partition(0), offset: -1, records: 2 }]),
+    ]
+}
+
+fn kinds_of_records() -> Vec<EventKind> {
+    let (first, last) = (i64::MIN, i64::MAX);
+    let (sent, arrived, session) = (MAX, MAX, 1);
+    let written = Written { partition: PARTITION, offset: -1, records: 2 };
+    let producer = MemberIndex(1);
+    let returned =
+        Returned { partition: PARTITION, offset: 7, producer, number: 3, first: 0, count: 2 };
+    let consumed = ConsumedBatch { partition: PARTITION, first, last, due: None };
+    let acquired = AcquiredBatch { partition: PARTITION, first, last, deliveries: 2 };
+    let how = Acknowledge::Release;
+    let acknowledged = AcknowledgedBatch { partition: PARTITION, first, last, how };
+    let (number, committed, isolation) = (3, true, Isolation::ReadUncommitted);
+    vec![
+        EventKind::TransactionEnding { number, committed, batches: Arc::from([written]) },
+        EventKind::TransactionEnded { number, committed },
+        EventKind::ReadingFrom { isolation, positions: offsets() },
+        EventKind::Read { arrived, records: Arc::from([returned]), positions: offsets() },
+        EventKind::Consumed { arrived, batches: Arc::from([consumed]) },
+        EventKind::Acquired {
+            session,
+            sent,
+            arrived,
+            lock_ms: u32::MAX,
+            batches: Arc::from([acquired]),
         },
-        EventKind::TransactionEnded { number: 3, committed: true },
-        EventKind::ReadingFrom {
-            isolation: Isolation::ReadUncommitted,
-            positions: offsets.clone(),
-        },
-        EventKind::Read {
-            arrived: sent,
-            records: Arc::from([Returned {
-                partition: partition(0),
-                offset: 7,
-                producer: MemberIndex(1),
-                number: 3,
-                first: 0,
-                count: 2,
-            }]),
-            positions: offsets.clone(),
-        },
-        EventKind::Fetched { sent, offsets },
+        EventKind::SessionAnswered { session, sent },
+        EventKind::SessionEnded { session, closed: false },
+        EventKind::LeaderLost { partitions: partitions() },
+        EventKind::AcknowledgeSent { id: 1, session, batches: Arc::from([acknowledged]) },
+        EventKind::Acknowledged { id: 1, refused: Arc::from([(PARTITION, i16::MIN)]) },
+        EventKind::AcknowledgeUnknown { id: 2 },
+        EventKind::StartOffsets { sent, offsets: offsets() },
+        EventKind::Fetched { sent, offsets: offsets() },
+    ]
+}
+
+fn other_kinds() -> Vec<EventKind> {
+    vec![
         EventKind::Refused { api: 9, error: 16 },
         EventKind::Disconnected,
-        EventKind::Reached,
-        EventKind::GroupDeleted { sent },
+        EventKind::GroupDeleted { sent: MAX },
         EventKind::PartitionsGrew { partitions: 7 },
         EventKind::RepeatDiffered { api: 1, first: "a".into(), second: "b".into() },
         EventKind::ClientStarted { name: "c".into() },
-        EventKind::ClientAssigned { partitions: Arc::from([partition(4)]) },
-        EventKind::ClientRevoked { partitions: Arc::from([partition(4)]) },
+        EventKind::ClientAssigned { partitions: partitions() },
+        EventKind::ClientRevoked { partitions: partitions() },
         EventKind::ClientLost { partitions: Arc::from([]) },
         EventKind::ClientAlive,
         EventKind::ClientEnded { how: "exit status 0".into() },
-    ];
-    let event = |kind| Event { at: Time::ZERO, group: GroupIndex(0), member: MemberIndex(0), kind };
-    kinds.into_iter().map(event).collect()
+    ]
 }

@@ -216,11 +216,11 @@ impl Consuming {
                 let number = u32::try_from(data.partition_index).ok();
                 let Some((topic, number)) = index.zip(number) else { continue };
                 let partition = Partition { topic, number };
-                let Some(position) = call.positions.iter().find(|(one, _)| *one == partition)
+                let Some((_, from)) = call.positions.iter().find(|(one, _)| *one == partition)
                 else {
                     continue;
                 };
-                self.take(*position, data, &mut consumed, core, turn)?;
+                self.take(partition, *from, data, &mut consumed, core, turn)?;
             }
         }
         if !consumed.is_empty() {
@@ -233,7 +233,8 @@ impl Consuming {
     /// Takes the fetched records of a partition, if `from` is still the member's position in it.
     fn take(
         &mut self,
-        (partition, from): (Partition, i64),
+        partition: Partition,
+        from: i64,
         data: &PartitionData<'_>,
         consumed: &mut Vec<ConsumedBatch>,
         core: &mut Core,

@@ -1,9 +1,12 @@
 //! Each bug that is injected into the broker is reported by its own rule.
 
+use std::fs::File;
 use std::time::Duration;
 
-use crate::fake::{Bug, Config};
-use crate::run::{Outcome, play, scenario, side_by_side};
+use tempfile::TempDir;
+
+use crate::fake::{Bug, Config, Fake};
+use crate::run::{Outcome, outcome, play, play_by, program, scenario, side_by_side, write};
 
 const PROTOCOLS: [&str; 2] = ["range", "consumer"];
 
@@ -37,6 +40,27 @@ fn a_partition_that_is_assigned_twice() {
     side_by_side(PROTOCOLS, |protocol| {
         assert_found(protocol, Bug::AssignsTwice, "", STEADY, "two-owners");
     });
+}
+
+#[test]
+fn a_violation_is_the_verdict_even_if_nothing_can_be_printed() {
+    let scenario = scenario("consumer", "", STEADY);
+    let config =
+        || Config { session_timeout: SESSION_TIMEOUT, ..Config::with_bug(Bug::AssignsTwice) };
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let assert_found = |outcome: &Outcome| {
+        assert_eq!(outcome.status, Some(1), "{outcome}");
+        assert!(outcome.errors.contains("No space left on device"), "{outcome}");
+    };
+    let mut program_of_several = program();
+    program_of_several.stdout(full());
+    assert_found(&play_by(program_of_several, config(), &scenario, &["--repeat", "2"]));
+
+    let (fake, directory) = (Fake::start(config()), TempDir::new().unwrap());
+    let mut program = program();
+    program.arg(write(&directory, &scenario)).arg("--bootstrap").arg(fake.bootstrap());
+    program.args(["--json", "-", "--keep-up", "1min"]).stdout(full());
+    assert_found(&outcome(&program.output().unwrap()));
 }
 
 #[test]

@@ -88,7 +88,9 @@ impl Transactions {
             }
             EventKind::Read { records, positions, .. } => {
                 records.iter().for_each(|record| self.returned(event, record, found));
-                positions.iter().for_each(|position| self.passed(event, *position, found));
+                for (partition, to) in positions.iter() {
+                    self.passed(event, *partition, *to, found);
+                }
             }
             EventKind::Started | EventKind::Stopped { .. } | EventKind::Failed { .. } => {
                 match group.protocol {
@@ -179,7 +181,7 @@ impl Transactions {
     }
 
     /// Judges the transactions whose batches a reader passed when it read up to this offset.
-    fn passed(&mut self, event: &Event, (partition, to): (Partition, i64), found: &mut Found) {
+    fn passed(&mut self, event: &Event, partition: Partition, to: i64, found: &mut Found) {
         let Some(reader) = self.readers.get_mut(&event.member) else { return };
         let from = reader.moved(partition, to);
         let Some(ends) = self.ends.get(&partition).filter(|_| from < to) else { return };
