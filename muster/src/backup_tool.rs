@@ -1,9 +1,9 @@
 //! `muster backup`: copies a data directory, even while a server uses it.
 
 use clap::Args;
-use muster::addresses::resolve;
-use muster::backup_tool::{Backup, BackupDone, Source};
-use muster::config::{Address, Config};
+use muster_server::addresses::resolve;
+use muster_server::backup_tool::{Backup, BackupDone, Source};
+use muster_server::config::{Address, Config};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

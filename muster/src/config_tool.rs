@@ -5,19 +5,19 @@
 use crate::offline_change::{change_cluster, image};
 use crate::serve_tool::{server_config, text};
 use clap::{Args, Subcommand};
-use muster::Failure;
-use muster::addresses::served;
-use muster::certificates::refused_offline;
-use muster::cluster::{
-    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE,
-    TOPIC_RESOURCE, incremental_alter_configs, limits::CREATOR_SHARE,
-};
-use muster::config::{Config, HIDDEN, pairs_of};
 use muster_codec::Str;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use muster_fairness::Shares;
+use muster_server::Failure;
+use muster_server::addresses::served;
+use muster_server::certificates::refused_offline;
+use muster_server::cluster::{
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE,
+    TOPIC_RESOURCE, incremental_alter_configs, limits::CREATOR_SHARE,
+};
+use muster_server::config::{Config, HIDDEN, pairs_of};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -3,9 +3,9 @@
 
 use crate::serve_tool::{config_data, default_shards, read_config};
 use clap::{Args, ValueEnum};
-use muster::addresses::{resolve, served};
-use muster::config::Config;
 use muster_doctor::{Asked, Facts, Profile, Verdict, examine, gather, json, knobs, report};
+use muster_server::addresses::{resolve, served};
+use muster_server::config::Config;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

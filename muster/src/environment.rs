@@ -1,8 +1,8 @@
 //! The environment variables of Kafka's container images. A variable `KAFKA_…` sets a config, as
 //! it does in `kafka.docker.KafkaDockerWrapper`.
 
-use muster::config::{Config, Finding, Findings, Kind};
 use muster_codec::Uuid;
+use muster_server::config::{Config, Finding, Findings, Kind};
 use std::env;
 use std::ffi::OsString;
 use tracing::info;

@@ -1,18 +1,18 @@
 //! Changes topics, configs and users in a data directory that no server uses.
 
-use muster::Failure;
-use muster::clock::wall;
-use muster::cluster::{ClusterImage, OfflinePartitions, View};
-use muster::config::Config;
-use muster::data_dir::DataDir;
-use muster::files::block_bytes;
-use muster::offline::OfflineLog;
-use muster::placement::CONTROLLER;
-use muster::random::RandomIds;
-use muster::shard::load;
-use muster::topics;
 use muster_codec::records::ClusterRecord;
 use muster_log_tools::common;
+use muster_server::Failure;
+use muster_server::clock::wall;
+use muster_server::cluster::{ClusterImage, OfflinePartitions, View};
+use muster_server::config::Config;
+use muster_server::data_dir::DataDir;
+use muster_server::files::block_bytes;
+use muster_server::offline::OfflineLog;
+use muster_server::placement::CONTROLLER;
+use muster_server::random::RandomIds;
+use muster_server::shard::load;
+use muster_server::topics;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;

@@ -3,13 +3,13 @@
 
 use crate::offline_change::change_cluster;
 use clap::{Args, Subcommand, ValueEnum};
-use muster::Failure;
-use muster::cluster::View;
-use muster::security::{ScramCredential, ScramMechanism};
-use muster::users::{self, password_of, password_of_file, upsertion};
 use muster_codec::messages::{
     AlterUserScramCredentialsRequest, ScramCredentialDeletion, ScramCredentialUpsertion,
 };
+use muster_server::Failure;
+use muster_server::cluster::View;
+use muster_server::security::{ScramCredential, ScramMechanism};
+use muster_server::users::{self, password_of, password_of_file, upsertion};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -2,10 +2,10 @@
 
 use crate::measured;
 use in_memory::{Conn, Server, Socket};
-use muster::config::Config;
-use muster::shard::LogSizes;
 use muster_codec::header::RequestHeader;
 use muster_codec::{Reader, Request, Response};
+use muster_server::config::Config;
+use muster_server::shard::LogSizes;
 
 /// The number of clients. It is large enough to average out collisions in hash tables, whose seeds
 /// differ from build to build.

@@ -119,8 +119,8 @@ impl Seeds {
         let lines = |keys: &mut dyn Iterator<Item = (&str, Option<String>)>| -> String {
             keys.map(|(name, text)| format!("{name}={}\n", text.unwrap_or_default())).collect()
         };
-        let broker = muster::config::Config::default();
-        let keys = muster::config::Config::KEYS.iter();
+        let broker = muster_server::config::Config::default();
+        let keys = muster_server::config::Config::KEYS.iter();
         let text = lines(&mut keys.map(|key| (key.name, key.get(&broker).text())));
         self.write("config", text.as_bytes());
         for line in text.lines() {

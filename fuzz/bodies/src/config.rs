@@ -1,7 +1,7 @@
 //! Configs: a broker's properties file, and single values. Input: the text of a properties file.
 
 use crate::memory::within;
-use muster::config::{Config, GroupConfig, Key, TopicConfig};
+use muster_server::config::{Config, GroupConfig, Key, TopicConfig};
 
 const GRANTED_PER_BYTE: usize = 256;
 const GRANTED_BYTES: usize = 256 << 10;

@@ -9,13 +9,13 @@ use crate::batches::repair_batch;
 use crate::memory::within;
 use crate::world::World;
 use arbitrary::{Arbitrary, Result, Unstructured};
-use muster::shard::log_directory;
-use muster::topics;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Reader, Request};
 use muster_coordinator::{Config, Coordinator};
+use muster_server::shard::log_directory;
+use muster_server::topics;
 use muster_storage::Recovery;
 use muster_storage::shard_log::recovery::segment_files;
 

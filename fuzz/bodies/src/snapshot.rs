@@ -3,13 +3,13 @@
 use crate::common::RecordBytes;
 use crate::memory::within;
 use crate::replay::{bytes, read, split};
-use muster::topics::InternalTopic::{ConsumerOffsets, ShareState, TransactionState};
-use muster::topics::{GROUPS_SECTION, InternalTopic, PRODUCERS_SECTION, RULES};
 use muster_codec::{Uuid, Wall};
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
 use muster_coordinator::{
     Budget, Config, Context, Coordinator, Ids, NoTopics, SnapshotPart, SnapshotWalk,
 };
+use muster_server::topics::InternalTopic::{ConsumerOffsets, ShareState, TransactionState};
+use muster_server::topics::{GROUPS_SECTION, InternalTopic, PRODUCERS_SECTION, RULES};
 use muster_shares::States;
 use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::state::StatesWalk;

@@ -1,13 +1,13 @@
 //! A shard with in-memory connections, disk and clock, which take the place of the reactor.
 
 use crate::common::CountedIds;
-use muster::clock::Times;
-use muster::cluster::Endpoint;
-use muster::config::Config;
-use muster::net::{ClientCommand, ConnectionId, Part};
-use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Message, Shard, load};
-use muster::telemetry::Receiver;
 use muster_codec::{ApiKey, Reader, Response};
+use muster_server::clock::Times;
+use muster_server::cluster::Endpoint;
+use muster_server::config::Config;
+use muster_server::net::{ClientCommand, ConnectionId, Part};
+use muster_server::shard::{Command, Common, Event, ListenerIndex, LogSizes, Message, Shard, load};
+use muster_server::telemetry::Receiver;
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};

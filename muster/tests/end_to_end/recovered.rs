@@ -1,16 +1,16 @@
 //! Data that a shard finds at startup may be only in the page cache, if a killed process wrote
 //! them. The shard makes them durable before it sends an answer that depends on them.
 
-use muster::clock::Times;
-use muster::cluster::Endpoint;
-use muster::config::Config;
-use muster::net::ConnectionId;
-use muster::placement::Placement;
-use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Shard, load};
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::{CreatableTopic, CreateTopicsRequest, MetadataRequest};
 use muster_codec::{Request, Uuid};
 use muster_coordinator::Ids;
+use muster_server::clock::Times;
+use muster_server::cluster::Endpoint;
+use muster_server::config::Config;
+use muster_server::net::ConnectionId;
+use muster_server::placement::Placement;
+use muster_server::shard::{Command, Common, Event, ListenerIndex, LogSizes, Shard, load};
 use muster_storage::{FileDone, FileId, FileOp};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,6 +1,6 @@
 //! The disk of the in-memory server.
 
-use muster::files::{Call, CallDone, Descriptor};
+use muster_server::files::{Call, CallDone, Descriptor};
 use muster_storage::OpenMode;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

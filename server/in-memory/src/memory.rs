@@ -3,11 +3,11 @@
 
 use crate::disk::{Disk, File};
 use crate::sockets::{Conn, Sockets};
-use muster::clock::Times;
-use muster::files::{Call, CallDone, FileError, FileIo, PartsTo};
-use muster::reactor::{Completion, Io, Share};
-use muster::shard::{CertificateOrder, Command, Message, Shard};
-use muster::telemetry::{Push, Receiver};
+use muster_server::clock::Times;
+use muster_server::files::{Call, CallDone, FileError, FileIo, PartsTo};
+use muster_server::reactor::{Completion, Io, Share};
+use muster_server::shard::{CertificateOrder, Command, Message, Shard};
+use muster_server::telemetry::{Push, Receiver};
 use muster_storage::{FileToken, OpenMode};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -85,7 +85,7 @@ pub struct Export {
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// A topic to export; may be given more than once.
-    #[arg(long = "topic", value_name = "NAME", default_value = muster::cluster::OFFSETS_TOPIC)]
+    #[arg(long = "topic", value_name = "NAME", default_value = muster_server::cluster::OFFSETS_TOPIC)]
     pub topics: Vec<String>,
 }
 

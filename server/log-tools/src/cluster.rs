@@ -1,14 +1,14 @@
 //! Reads the topics of a data directory from the log of shard 0.
 
 use crate::shard_files::ShardFiles;
-use muster::Failure;
-use muster::cluster::{ClusterImage, Endpoints};
-use muster::config::Config;
-use muster::data_dir::Meta;
-use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
-use muster::shard::{Common, LogSizes};
-use muster::topics;
 use muster_codec::records::ClusterRecord;
+use muster_server::Failure;
+use muster_server::cluster::{ClusterImage, Endpoints};
+use muster_server::config::Config;
+use muster_server::data_dir::Meta;
+use muster_server::placement::{CONTROLLER, OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
+use muster_server::shard::{Common, LogSizes};
+use muster_server::topics;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Formats records as JSON with Kafka's field names, like `kafka-dump-log`.
 
-use muster::config::{Config, HIDDEN};
-use muster::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{EndTxnMarker, Record, TransactionOutcome};
 use muster_codec::records::{
     ClusterRecord, GroupRecord, ShareRecord, ShareValue, TransactionRecord,
 };
+use muster_server::config::{Config, HIDDEN};
+use muster_server::topics::InternalTopic;
 use muster_storage::LogPartition;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -31,9 +31,9 @@ pub use args::{Import, LogCommand};
 pub use cluster::common;
 
 use damage::Damage;
-use muster::Failure;
-use muster::data_dir::{DataDir, DataDirError};
-use muster::shard::LoadError;
+use muster_server::Failure;
+use muster_server::data_dir::{DataDir, DataDirError};
+use muster_server::shard::LoadError;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! Writes the recovery points of a data directory that no server has open.
 
 use crate::segment_file::names;
-use muster::Failure;
-use muster::directories::{sync_name, sync_names};
-use muster::partitions::layout::{self, RECOVERY_POINTS, is_recovery_points};
-use muster::partitions::{PartitionId, RecoveryPoints};
+use muster_server::Failure;
+use muster_server::directories::{sync_name, sync_names};
+use muster_server::partitions::layout::{self, RECOVERY_POINTS, is_recovery_points};
+use muster_server::partitions::{PartitionId, RecoveryPoints};
 use muster_storage::RecoveryPoint;
 use muster_storage::partition_log::RecoveryPointsWriter;
 use std::collections::BTreeMap;

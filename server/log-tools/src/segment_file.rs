@@ -2,9 +2,9 @@
 //! in muster and in Kafka.
 
 use crate::damage::Damage;
-use muster::Failure;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, validate};
+use muster_server::Failure;
 use muster_storage::DamagedPart;
 use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};

@@ -3,10 +3,10 @@
 //! ([`read_log`](muster_server::shard::read_log)).
 
 use crate::segment_file::names;
-use muster::Failure;
-use muster::shard::log_directory;
-use muster::topics::RULES;
 use muster_codec::record_batch::Batch;
+use muster_server::Failure;
+use muster_server::shard::log_directory;
+use muster_server::topics::RULES;
 use muster_storage::LogPartition;
 use muster_storage::layout::{Block, SegmentHeader};
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};

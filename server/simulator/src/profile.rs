@@ -3,8 +3,8 @@
 
 use crate::disk::CrashFaults;
 use crate::random::{Random, Salt};
-use muster::placement::{OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
-use muster::shard::LogSizes;
+use muster_server::placement::{OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
+use muster_server::shard::LogSizes;
 
 pub(crate) const MS: u64 = 1_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;

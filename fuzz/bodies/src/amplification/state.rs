@@ -3,11 +3,11 @@
 use super::dense::Target;
 use super::frame_of_body;
 use crate::world::World;
-use muster::shard::LogSizes;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, Request, Response};
+use muster_server::shard::LogSizes;
 
 /// The amount of state.
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,9 @@
 //! where a file can be cut or wiped.
 
 use crate::support::snapshots::has_groups;
-use muster::topics::InternalTopic;
 use muster_codec::record_batch::Batches;
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
+use muster_server::topics::InternalTopic;
 use muster_storage::layout::{Block, SegmentHeader};
 use muster_storage::snapshot::Snapshot;
 use std::ops::Range;

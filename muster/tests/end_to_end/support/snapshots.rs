@@ -1,7 +1,7 @@
 //! Snapshots of a server.
 
 use super::{PATIENCE, Server};
-use muster::topics::{GROUPS_SECTION, InternalTopic};
+use muster_server::topics::{GROUPS_SECTION, InternalTopic};
 use muster_storage::snapshot::SectionRow;
 use std::time::{Duration, Instant};
 

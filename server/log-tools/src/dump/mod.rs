@@ -8,8 +8,8 @@ mod snapshot;
 use crate::Verdict;
 use crate::args::Dump;
 use crate::cluster;
-use muster::Failure;
-use muster::data_dir::{DataDir, DataDirError, Meta};
+use muster_server::Failure;
+use muster_server::data_dir::{DataDir, DataDirError, Meta};
 use printer::Printer;
 use std::io::Write;
 

@@ -4,9 +4,9 @@
 use crate::Verdict;
 use crate::args::Dump;
 use crate::describe::object;
-use muster::Failure;
-use muster::calendar::civil_time;
-use muster::data_dir::Meta;
+use muster_server::Failure;
+use muster_server::calendar::civil_time;
+use muster_server::data_dir::Meta;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Writes a partition's directory in Kafka's format: segments, topic id, leader epochs. Indexes are
 //! left out, because Kafka rebuilds them.
 
-use muster::Failure;
 use muster_codec::Uuid;
 use muster_codec::record_batch::BatchHeader;
+use muster_server::Failure;
 use muster_storage::partition_log::segment_file_name;
 use std::fmt;
 use std::fs::{self, File};

@@ -2,14 +2,14 @@
 //! the partition of the topic in which Kafka expects it.
 
 use super::kafka_partition::KafkaPartition;
-use muster::Failure;
-use muster::cluster::Topic;
-use muster::placement::kafka_partition_of;
-use muster::shard::{log_directory, read_log};
-use muster::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, BatchBuilder, Batches};
 use muster_codec::records::{ShareRecord, ShareValue};
+use muster_server::Failure;
+use muster_server::cluster::Topic;
+use muster_server::placement::kafka_partition_of;
+use muster_server::shard::{log_directory, read_log};
+use muster_server::topics::InternalTopic;
 use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::RecoveredBatch;

@@ -2,8 +2,8 @@
 
 use super::failed;
 use crate::segment_file::names;
-use muster::Failure;
 use muster_codec::Uuid;
+use muster_server::Failure;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

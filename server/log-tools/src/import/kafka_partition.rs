@@ -2,7 +2,7 @@
 
 use crate::damage::Damage;
 use crate::segment_file::{Located, SegmentFile, names};
-use muster::Failure;
+use muster_server::Failure;
 use muster_storage::partition_log::partition_files;
 use std::path::{Path, PathBuf};
 

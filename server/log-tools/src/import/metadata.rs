@@ -6,10 +6,10 @@ use super::kafka_partition::KafkaPartition;
 use crate::damage::Damage;
 use crate::decompress;
 use crate::segment_file::{Located, SegmentFile, names};
-use muster::Failure;
-use muster::cluster::{CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
-use muster::config::{ClientMetricsConfig, Config, GroupConfig, TopicConfig};
 use muster_codec::{Reader, Uuid};
+use muster_server::Failure;
+use muster_server::cluster::{CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
+use muster_server::config::{ClientMetricsConfig, Config, GroupConfig, TopicConfig};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -4,15 +4,15 @@ use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
 use super::shares::Shares;
 use super::topics::Topics;
-use muster::Failure;
-use muster::clock::wall;
-use muster::data_dir::{Meta, State};
-use muster::offline::OfflineLog;
-use muster::placement::{CONTROLLER, Placement, Slot};
-use muster::random::RandomIds;
-use muster::reshard::new_logs;
-use muster::shard::LogSizes;
-use muster::topics;
+use muster_server::Failure;
+use muster_server::clock::wall;
+use muster_server::data_dir::{Meta, State};
+use muster_server::offline::OfflineLog;
+use muster_server::placement::{CONTROLLER, Placement, Slot};
+use muster_server::random::RandomIds;
+use muster_server::reshard::new_logs;
+use muster_server::shard::LogSizes;
+use muster_server::topics;
 use std::path::Path;
 
 /// Writes the shards' logs: first the topics and configs, then the groups, then share state. Groups

@@ -5,14 +5,14 @@
 
 use crate::recovery_points;
 use crate::segment_file::names;
-use muster::Failure;
-use muster::cluster::ClusterImage;
-use muster::directories::sync_names;
-use muster::partitions::layout;
-use muster::partitions::{
+use muster_server::Failure;
+use muster_server::cluster::ClusterImage;
+use muster_server::directories::sync_names;
+use muster_server::partitions::layout;
+use muster_server::partitions::{
     PartitionId, Repair, SegmentOnDisk, recovered_if, recovery_points as read_points,
 };
-use muster::trash;
+use muster_server::trash;
 use muster_storage::partition_log::{
     SegmentCut, SegmentRepair, partition_files, segment_file_name,
 };

@@ -2,21 +2,21 @@
 //! log.
 
 use crate::cluster;
-use muster::Failure;
-use muster::clock::wall;
-use muster::data_dir::Meta;
-use muster::directories::sync_name;
-use muster::files::block_bytes;
-use muster::offline::{OfflineLog, log_config};
-use muster::placement::CONTROLLER;
-use muster::reshard::append;
-use muster::restate::write_state;
-use muster::shard::{
+use muster_coordinator::Ids;
+use muster_server::Failure;
+use muster_server::clock::wall;
+use muster_server::data_dir::Meta;
+use muster_server::directories::sync_name;
+use muster_server::files::block_bytes;
+use muster_server::offline::{OfflineLog, log_config};
+use muster_server::placement::CONTROLLER;
+use muster_server::reshard::append;
+use muster_server::restate::write_state;
+use muster_server::shard::{
     KnownLog, LoadError, LogSizes, load, log_directory, read_log, salvage, salvage_log,
     start_writer, unread_snapshot,
 };
-use muster::trash;
-use muster_coordinator::Ids;
+use muster_server::trash;
 use muster_storage::Corruption;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot};
 use std::fs;

@@ -2,15 +2,19 @@
 
 use crate::args::Recover;
 use crate::shard_files::ShardFiles;
-use muster::Failure;
-use muster::config::Config;
-use muster::data_dir::{DataDirError, Entry, Meta, State, entries, partitions, stamp_file, value};
-use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
-use muster::shard::{KnownLog, log_directory, read_log};
-use muster::topics::{self, InternalTopic};
 use muster_codec::record_batch::Record;
 use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Ids;
+use muster_server::Failure;
+use muster_server::config::Config;
+use muster_server::data_dir::{
+    DataDirError, Entry, Meta, State, entries, partitions, stamp_file, value,
+};
+use muster_server::placement::{
+    CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS,
+};
+use muster_server::shard::{KnownLog, log_directory, read_log};
+use muster_server::topics::{self, InternalTopic};
 use muster_storage::LogPartition;
 use std::fs;
 use std::path::Path;

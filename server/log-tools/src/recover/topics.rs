@@ -2,10 +2,10 @@
 
 use crate::cluster;
 use crate::segment_file::names;
-use muster::Failure;
-use muster::data_dir::Meta;
-use muster::partitions::layout::{TOPICS, parse_directory};
-use muster::trash;
+use muster_server::Failure;
+use muster_server::data_dir::Meta;
+use muster_server::partitions::layout::{TOPICS, parse_directory};
+use muster_server::trash;
 use std::io::Write;
 use std::path::Path;
 

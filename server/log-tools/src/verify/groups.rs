@@ -1,10 +1,10 @@
 //! The groups of a shard, replayed from its log. Each slot of the shard has its own coordinator:
 //! one producer may have a transaction in each of them.
 
-use muster::placement::Slot;
-use muster::shard::Common;
 use muster_codec::Wall;
 use muster_coordinator::{Coordinator, NoTopics};
+use muster_server::placement::Slot;
+use muster_server::shard::Common;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]

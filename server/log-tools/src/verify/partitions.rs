@@ -4,15 +4,15 @@ use super::report::Report;
 use crate::damage::Damage;
 use crate::decompress;
 use crate::segment_file::{Located, SegmentFile, names};
-use muster::Failure;
-use muster::cluster::ClusterImage;
-use muster::partitions::layout::{
+use muster_codec::record_batch::Compression;
+use muster_server::Failure;
+use muster_server::cluster::ClusterImage;
+use muster_server::partitions::layout::{
     RECOVERY_POINTS, TOPICS, directory, is_recovery_points, parse_directory,
 };
-use muster::partitions::{
+use muster_server::partitions::{
     CUT_EXTENSION, PartitionId, Repair, partition_files, recovered, recovered_if, recovery_points,
 };
-use muster_codec::record_batch::Compression;
 use muster_storage::partition_log::{
     PartitionFiles, START_OFFSET_FILE, is_left_by_compaction, read_recovery_points,
     read_start_offset, segment_file_name,

@@ -2,7 +2,7 @@
 
 use crate::Verdict;
 use crate::damage::Damage;
-use muster::Failure;
+use muster_server::Failure;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};

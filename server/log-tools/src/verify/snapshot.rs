@@ -3,8 +3,8 @@
 
 use super::report::Report;
 use crate::damage::Damage;
-use muster::Failure;
-use muster::shard::{Common, compare_snapshot};
+use muster_server::Failure;
+use muster_server::shard::{Common, compare_snapshot};
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};
 use std::io::ErrorKind;
 use std::path::Path;

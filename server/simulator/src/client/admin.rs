@@ -2,7 +2,6 @@
 //! the configs of groups that no other client uses.
 
 use super::{NextRequest, Surroundings};
-use muster::cluster::ClusterImage;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, CreatableTopic, CreatePartitionsRequest,
     CreatePartitionsTopic, CreateTopicsRequest, DeleteTopicsRequest,
@@ -10,6 +9,7 @@ use muster_codec::messages::{
     OffsetCommitRequestTopic,
 };
 use muster_codec::{ErrorCode, Request, Response};
+use muster_server::cluster::ClusterImage;
 use std::collections::BTreeSet;
 
 const TOPICS: usize = 3;

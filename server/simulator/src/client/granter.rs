@@ -5,11 +5,11 @@ use super::rules::{
 };
 use super::{NextRequest, Surroundings, User};
 use crate::random::Random;
-use muster::cluster::ClusterImage;
 use muster_codec::messages::{
     AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsMatchingAcl, DeleteAclsRequest,
 };
 use muster_codec::{ErrorCode, Request, Response};
+use muster_server::cluster::ClusterImage;
 use std::collections::BTreeSet;
 
 const VERSION: i16 = 3;

@@ -2,12 +2,12 @@
 
 use super::{NextRequest, Surroundings};
 use crate::random::Random;
-use muster::cluster::ClusterImage;
-use muster::quotas::{Entity, Name, QuotaKey};
 use muster_codec::messages::{
     AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlteration, QuotaEntity, QuotaOp,
 };
 use muster_codec::{ErrorCode, Response};
+use muster_server::cluster::ClusterImage;
+use muster_server::quotas::{Entity, Name, QuotaKey};
 use std::collections::BTreeSet;
 
 const VERSION: i16 = 1;

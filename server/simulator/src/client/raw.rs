@@ -7,8 +7,8 @@ use super::{
 };
 use crate::net::LinkId;
 use crate::random::Random;
-use muster::placement::Placement;
 use muster_codec::{ApiKey, Reader, Request, Response};
+use muster_server::placement::Placement;
 
 /// The kind of a raw client.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 //! durable.
 
 use super::{NextRequest, Surroundings};
-use muster::cluster::OFFSETS_TOPIC;
-use muster::placement::Slot;
 use muster_codec::messages::{FetchPartition, FetchRequest, FetchTopic};
 use muster_codec::record_batch::Batch;
 use muster_codec::{ErrorCode, Response};
+use muster_server::cluster::OFFSETS_TOPIC;
+use muster_server::placement::Slot;
 
 #[derive(Debug)]
 pub(crate) struct Reader {

@@ -1,7 +1,7 @@
 //! ACLs in a form of the simulator's own. It decides by itself what they permit, and compares its
 //! decisions with those of the server.
 
-use muster::security::acls::{Entry, Pattern, PatternType, Permission};
+use muster_server::security::acls::{Entry, Pattern, PatternType, Permission};
 use std::collections::BTreeSet;
 
 pub(crate) const TOPIC: i8 = 2;

@@ -1,11 +1,11 @@
 //! The records of a block, sorted by the kind of state that they belong to.
 
-use muster::placement::Slot;
-use muster::topics::{InternalTopic, RULES};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker, TransactionOutcome};
 use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Producer;
+use muster_server::placement::Slot;
+use muster_server::topics::{InternalTopic, RULES};
 use muster_storage::layout::Block;
 
 /// A record of a block.

@@ -7,15 +7,15 @@ use super::places::Places;
 use super::shares::{Shares, check_same};
 use super::{Facts, Judge};
 use crate::records::{RecordBytes, bytes_of};
-use muster::cluster::{
-    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE,
-};
-use muster::config::Config;
-use muster::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};
-use muster::shard::Inspection;
 use muster_codec::DecodeError;
 use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Coordinator, Producer};
+use muster_server::cluster::{
+    BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE,
+};
+use muster_server::config::Config;
+use muster_server::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};
+use muster_server::shard::Inspection;
 use muster_shares::States;
 use muster_storage::layout::Block;
 use std::collections::{BTreeMap, BTreeSet};

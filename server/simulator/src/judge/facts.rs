@@ -5,7 +5,6 @@ use super::acknowledged::check_acknowledged;
 use crate::client::{each_batch, read_response};
 use crate::coverage::{Coverage, Seen};
 use crate::net::Asked;
-use muster::cluster::OFFSETS_TOPIC;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::{
     ConsumerGroupHeartbeatResponse, CreateTopicsResponse, DeleteGroupsResponse, FetchResponse,
@@ -17,6 +16,7 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
 use muster_codec::{DecodeError, Reader, Request, Response, Uuid};
 use muster_coordinator::Producer;
+use muster_server::cluster::OFFSETS_TOPIC;
 use muster_shares::States;
 use muster_transactions::State;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,10 @@
 //! The open transactions in the slots of a shard, with the offsets of their first records. The
 //! judge computes them from the blocks of the log, and compares them with those of the shard.
 
-use muster::placement::Slot;
-use muster::shard::Inspection;
-use muster::topics::{InternalTopic, RULES};
 use muster_codec::DecodeError;
+use muster_server::placement::Slot;
+use muster_server::shard::Inspection;
+use muster_server::topics::{InternalTopic, RULES};
 use muster_storage::layout::Block;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! The share states to which the durable blocks of a log replay.
 
-use muster::shard::Inspection;
 use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
+use muster_server::shard::Inspection;
 use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
 

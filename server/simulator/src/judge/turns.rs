@@ -2,8 +2,8 @@
 //! that wait already, a slice is bounded, and the time of groups does not overtake unhandled input.
 
 use crate::node::RunQueues;
-use muster::net::ConnectionId;
-use muster::shard::Inspection;
+use muster_server::net::ConnectionId;
+use muster_server::shard::Inspection;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The maximum number of requests, or items of a long request, between two checks whether a slice

@@ -4,8 +4,8 @@ use super::access::{Rules, Since, check};
 use super::throttling::bounds;
 use super::turns::Turns;
 use crate::client::{Book, Finding, Quotas, quotas_of, rules_of};
-use muster::cluster::ClusterImage;
 use muster_coordinator::Topics;
+use muster_server::cluster::ClusterImage;
 use std::sync::Arc;
 
 /// The maximum number of consecutive turns that are due but have no work. With more turns the shard

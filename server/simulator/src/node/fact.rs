@@ -1,9 +1,9 @@
 //! The facts that a shard shows the judge.
 
 use crate::disk::Inode;
-use muster::cluster::ClusterImage;
-use muster::net::ConnectionId;
-use muster::shard::Inspection;
+use muster_server::cluster::ClusterImage;
+use muster_server::net::ConnectionId;
+use muster_server::shard::Inspection;
 use muster_storage::OpenMode;
 use std::path::PathBuf;
 use std::rc::Rc;

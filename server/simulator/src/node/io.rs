@@ -5,10 +5,10 @@ use super::shard::{Inbound, SimShard};
 use super::turn::ms_of;
 use super::{Effect, Fact, Node, RunQueues};
 use crate::net::LinkId;
-use muster::clock::Times;
-use muster::reactor::{Completion, Io, Share};
-use muster::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
-use muster::telemetry::{Push, Receiver};
+use muster_server::clock::Times;
+use muster_server::reactor::{Completion, Io, Share};
+use muster_server::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
+use muster_server::telemetry::{Push, Receiver};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 

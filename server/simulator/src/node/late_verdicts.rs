@@ -5,7 +5,7 @@ use super::Node;
 use super::shard::{LateVerdict, SimShard};
 use crate::coverage::Seen;
 use crate::random::Random;
-use muster::shard::{Letter, Message, ToTransactions};
+use muster_server::shard::{Letter, Message, ToTransactions};
 use muster_transactions::message::ToSlotBody;
 use std::collections::BTreeSet;
 

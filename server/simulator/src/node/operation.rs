@@ -1,7 +1,7 @@
 //! The operations and calls of shards that are under way, and their files.
 
 use crate::disk::Inode;
-use muster::files::{Call, Descriptor};
+use muster_server::files::{Call, Descriptor};
 use muster_storage::{FileToken, OpenMode, Writes};
 use std::io;
 use std::rc::Rc;

@@ -4,10 +4,10 @@ use super::operation::{Calling, Operation};
 use super::shard::SimShard;
 use super::sockets::Sockets;
 use crate::records::RecordBytes;
-use muster::data_dir::Meta;
-use muster::disk_space::DiskSpace;
-use muster::reactor::Share;
-use muster::volume::Volume;
+use muster_server::data_dir::Meta;
+use muster_server::disk_space::DiskSpace;
+use muster_server::reactor::Share;
+use muster_server::volume::Volume;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
 

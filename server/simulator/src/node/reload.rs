@@ -8,9 +8,9 @@ use crate::event::MachineEvent;
 use crate::profile::SECOND;
 use crate::random::SeededIds;
 use crate::records::RecordBytes;
-use muster::files::FileError;
-use muster::reactor::Io;
-use muster::shard::{Command, LoadError, Shard};
+use muster_server::files::FileError;
+use muster_server::reactor::Io;
+use muster_server::shard::{Command, LoadError, Shard};
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -3,13 +3,13 @@
 use super::Node;
 use super::operation::{CLOSING_MAX, Ended, OpenFile};
 use crate::net::LinkId;
-use muster::clock::Times;
-use muster::cluster::ClusterImage;
-use muster::files::{CallDone, Files};
-use muster::host::Host;
-use muster::reactor::Reactor;
-use muster::shard::{Inspection, Letter, Message, Shard};
 use muster_counters::Totals;
+use muster_server::clock::Times;
+use muster_server::cluster::ClusterImage;
+use muster_server::files::{CallDone, Files};
+use muster_server::host::Host;
+use muster_server::reactor::Reactor;
+use muster_server::shard::{Inspection, Letter, Message, Shard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@ use super::{BEGINNING_MS, Fact, Node, RunQueues};
 use crate::coverage::Seen;
 use crate::event::MachineEvent;
 use crate::profile::MS;
-use muster::files::FileError;
-use muster::reactor::Next;
+use muster_server::files::FileError;
+use muster_server::reactor::Next;
 
 /// The maximum number of slices in a turn.
 const SLICES_MAX: u64 = 64;

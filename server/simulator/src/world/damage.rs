@@ -5,7 +5,7 @@ use super::World;
 use crate::coverage::Seen;
 use crate::disk::{Disk, copied};
 use crate::node::Node;
-use muster::shard::log_directory;
+use muster_server::shard::log_directory;
 use muster_storage::layout::Block;
 use std::fs;
 use std::path::{Path, PathBuf};

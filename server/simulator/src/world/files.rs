@@ -3,7 +3,7 @@
 use super::World;
 use crate::coverage::Seen;
 use crate::node::OpenFile;
-use muster::files::Call;
+use muster_server::files::Call;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use super::World;
 use crate::coverage::Seen;
 use crate::disk::{Contents, Disk, Doubts, Image, scratch};
 use crate::node::Node;
-use muster::shard::log_directory;
+use muster_server::shard::log_directory;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
 use std::collections::BTreeMap;

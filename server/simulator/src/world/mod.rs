@@ -31,8 +31,8 @@ use crate::random::{Random, Salt};
 use crate::sim::Sim;
 use clients::Clients;
 use loadgen::topics::Topic;
-use muster::config::Config;
-use muster::placement::Placement;
+use muster_server::config::Config;
+use muster_server::placement::Placement;
 use std::sync::Arc;
 
 pub(crate) use loopback::Loopback;

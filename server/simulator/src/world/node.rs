@@ -13,8 +13,8 @@ use crate::profile::{Profile, SECOND};
 use crate::random::{Random, Salt};
 use crate::rot::Rot;
 use loadgen::topics::Topic;
-use muster::placement::Placement;
 use muster_coordinator::Topics as _;
+use muster_server::placement::Placement;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -244,7 +244,7 @@ impl Machine for Node {
     fn topics(&self) -> Option<Vec<Topic>> {
         let mut images = self.shards().iter().map(|shard| shard.inspect().image());
         let first = images.next()?;
-        let topic = |topic: &muster::cluster::Topic| Topic {
+        let topic = |topic: &muster_server::cluster::Topic| Topic {
             name: Arc::from(topic.name.to_string()),
             id: topic.id,
             partitions: topic.partitions.unsigned_abs(),

@@ -5,8 +5,8 @@ use crate::coverage::Seen;
 use crate::disk::scratch;
 use crate::net::Link;
 use crate::node::{Failing, Reloaded};
-use muster::placement::CONTROLLER;
 use muster_coordinator::Topics;
+use muster_server::placement::CONTROLLER;
 
 impl World {
     /// Makes a shard fail as if a check had found a wrong state.

@@ -8,8 +8,8 @@ use crate::rot::{
     BATCH_CHANCE, DIRECTORY_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM,
     LostName, NAME_CHANCE, NAME_LOST_CHANCE, NEW_SEGMENT_CHANCE, Snapshot, read_byte,
 };
-use muster::partitions::layout::TOPICS;
-use muster::shard::log_directory;
+use muster_server::partitions::layout::TOPICS;
+use muster_server::shard::log_directory;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use std::path::{Path, PathBuf};
 

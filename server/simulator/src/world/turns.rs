@@ -5,8 +5,8 @@ use crate::coverage::Seen;
 use crate::disk::Crash;
 use crate::node::{Due, Turn};
 use crate::profile::MS;
-use muster::files::FileError;
-use muster::reactor::{End, Next};
+use muster_server::files::FileError;
+use muster_server::reactor::{End, Next};
 
 /// How much longer than the delay of a turn input may wait. It is less than a disk may hang: so a
 /// shard that waits for the disk violates this limit.

@@ -3,8 +3,8 @@
 use crate::coverage::Seen;
 use crate::node::CLOSING_MAX;
 use crate::world::World;
-use muster::net::{Kind, SLICES_MAX};
-use muster::shard::Inspection;
+use muster_server::net::{Kind, SLICES_MAX};
+use muster_server::shard::Inspection;
 use muster_storage::limits::SHARD_LOG_FILES_MAX;
 
 /// The maximum number of bytes by which unread answers exceed the limit of a connection: the size

@@ -8,9 +8,9 @@ use crate::profile::SECOND;
 use crate::records::RecordBytes;
 use crate::world::{Machine, Phase, World};
 use loadgen::plan::GroupIndex;
-use muster::cluster::ClusterImage;
-use muster::placement::CONTROLLER;
 use muster_codec::records::{GroupRecord, OffsetCommitKey};
+use muster_server::cluster::ClusterImage;
+use muster_server::placement::CONTROLLER;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

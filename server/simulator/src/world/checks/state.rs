@@ -4,7 +4,7 @@ use crate::coverage::Seen;
 use crate::judge::cut_conversions;
 use crate::node::{OpenFile, Reloaded, StartedShard, Write};
 use crate::world::World;
-use muster::partitions::layout::TOPICS;
+use muster_server::partitions::layout::TOPICS;
 use muster_storage::layout::BLOCK_MAGIC;
 use muster_storage::{OpenMode, Writes};
 use std::path::Path;
