@@ -114,6 +114,7 @@ impl Harm {
             Self::Stops => "Stops muster",
             Self::Loses => "Loses data",
             Self::Slows => "Slows muster",
+            Self::Minor => "Minor",
         }
     }
 }

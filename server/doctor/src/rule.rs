@@ -63,6 +63,8 @@ pub enum Harm {
     Loses,
     /// Clients have to wait longer.
     Slows,
+    /// Clients notice nothing.
+    Minor,
 }
 
 impl fmt::Display for Harm {
@@ -71,6 +73,7 @@ impl fmt::Display for Harm {
             Self::Stops => "stops",
             Self::Loses => "loses",
             Self::Slows => "slows",
+            Self::Minor => "minor",
         })
     }
 }

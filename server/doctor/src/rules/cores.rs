@@ -20,8 +20,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: |_| Wanted::one_of(&["1"]),
-        why: "1 disables idle states that take more than 20 us to leave: a shard sleeps in the \
-              kernel between batches, so each wake-up pays for them. It costs power",
+        why: "a shard sleeps in the kernel between batches, and each wake-up from a deep idle \
+              state takes more than 20 us. With 1 these states are disabled, which costs power",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: NOT_MEASURED,

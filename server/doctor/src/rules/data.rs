@@ -64,8 +64,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |_| Wanted::one_of(&["ext4", "xfs"]),
-        why: "both support O_DIRECT with O_DSYNC on files that were written before, as muster's \
-              segments are; other file systems are not tested",
+        why: "ext4 and xfs support O_DIRECT with O_DSYNC on files that were written before, as \
+              muster's segments are; other file systems are not tested",
         change: Change::ByHand("put --data on ext4 or xfs"),
         undo: "another file system",
         effect: Effect::NotMeasured("which of the two is faster is not measured"),
@@ -78,10 +78,10 @@ pub(super) const RULES: &[Rule] = &[
         why: "the median of 16 durable writes of 4 KiB, one after the other, measured just now: \
               no change is acknowledged sooner",
         change: Change::ByHand(
-            "another disk; one whose cache survives a power loss takes 20 to 50",
+            "another disk; one whose cache survives a power loss takes 20 to 50 us for a write",
         ),
         undo: NOTHING,
-        effect: Effect::Measured("the value is the effect: a commit takes at least one"),
+        effect: Effect::Measured("a commit takes at least as long as this value"),
     },
     Rule {
         name: "disk.write_cache",
@@ -98,10 +98,10 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "disk.noexec",
-        harm: Harm::Slows,
+        harm: Harm::Minor,
         profiles: ALL,
         wanted: |_| Wanted::Any,
-        why: "muster executes nothing from its data directory: noexec is harmless, and prudent",
+        why: "muster executes nothing from its data directory, so noexec is prudent",
         change: Change::ByHand("noexec in fstab"),
         undo: WORD,
         effect: Effect::NoneSeen("none"),
@@ -132,9 +132,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtLeast(2_000),
-        why: "the kernel throttles write-back of the page cache while other requests wait for the \
-              disk, so it protects the log from the topics. 0 is off; the kernel's default for \
-              solid-state disks is 2 ms",
+        why: "with 0 the kernel does not throttle the write-back of topics' records while other \
+              requests wait for the disk, so the write-back delays the log's writes. The kernel's \
+              default for solid-state disks is 2 ms",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: NOT_MEASURED,

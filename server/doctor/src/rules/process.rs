@@ -154,7 +154,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "clock.synchronized",
-        harm: Harm::Slows,
+        harm: Harm::Minor,
         profiles: super::HOSTS,
         wanted: yes,
         why: "timestamps and retention follow the wall clock; timers of groups do not",
