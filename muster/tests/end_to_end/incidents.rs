@@ -166,7 +166,10 @@ fn each_incident_is_named_by_what_an_operator_sees() {
 }
 
 fn slow_consumer(site: &Site, notes: &mut Notes) {
-    notes.incident("A consumer that is slow", "Bills come late. `MusterLagGrows` fires.");
+    notes.incident(
+        "A consumer that is slow",
+        "Bills come late. `MusterLagGrows` fires at a lag above 10,000 that grows.",
+    );
     let mut client = site.server.client(0);
     (0..500).for_each(|_| assert!(produce_to(&mut client, "orders", 0, b"order").is_some()));
     let mut member = site.join("billing", "m-1");
@@ -189,7 +192,10 @@ fn slow_consumer(site: &Site, notes: &mut Notes) {
 }
 
 fn crash_loop(site: &Site, notes: &mut Notes) {
-    notes.incident("A consumer that crashes in a loop", "`MusterMembersExpire` fires.");
+    notes.incident(
+        "A consumer that crashes in a loop",
+        "`MusterMembersExpire` fires if a session expires every five seconds.",
+    );
     for life in 1..=2 {
         drop(site.join("emails", &format!("m-{life}")));
         let line =
