@@ -84,31 +84,31 @@ pub(super) struct Time {
 pub(super) const TIMES: &[Time] = &[
     Time {
         name: coordinator!("batch_flush_time_ms"),
-        help: "Flushes, by the time until they were durable",
+        help: "Time until a flush was durable",
         histogram: "log_flush_micros",
         is_of_groups: false,
     },
     Time {
         name: coordinator!("batch_linger_time_ms"),
-        help: "Flushes, by the time for which their first operation waited",
+        help: "Time for which the first operation of a flush waited",
         histogram: "log_linger_micros",
         is_of_groups: false,
     },
     Time {
         name: coordinator!("event_processing_time_ms"),
-        help: "Requests of groups, by the time of the work on them",
+        help: "Time of the work on a request of groups",
         histogram: "requests_local_micros",
         is_of_groups: true,
     },
     Time {
         name: coordinator!("event_purgatory_time_ms"),
-        help: "Requests of groups, by the time until their records were durable",
+        help: "Time until the records of a request of groups were durable",
         histogram: "requests_remote_micros",
         is_of_groups: true,
     },
     Time {
         name: coordinator!("event_queue_time_ms"),
-        help: "Requests of groups, by the time until they were begun",
+        help: "Time until a request of groups was begun",
         histogram: "requests_queue_micros",
         is_of_groups: true,
     },
