@@ -96,10 +96,18 @@ pub fn write_response(
     finish_frame(start, RESPONSE_BYTES_MAX, bytes_elsewhere(response), out)
 }
 
-/// Like [`write_response`], for a response with a list that was encoded beforehand; `response` has
-/// an empty list in its place. The tuple has the encoded size of the fields after the list (without
-/// tagged fields), the number of elements, and the encoded elements. If `out` is empty, the frame
-/// reuses the memory of the elements.
+/// The list of a response, encoded before the rest of the response.
+#[derive(Debug, Clone)]
+pub struct EncodedList {
+    /// The number of elements.
+    pub count: usize,
+    pub elements: Vec<u8>,
+    /// The encoded size of the response's fields after the list, without tagged fields.
+    pub bytes_after: usize,
+}
+
+/// Like [`write_response`], for a response whose list was encoded beforehand. The list in
+/// `response` itself is empty. If `out` is empty, it takes over the memory of the elements.
 ///
 /// # Errors
 /// The errors of [`write_response`].
@@ -107,9 +115,10 @@ pub fn write_list_response(
     correlation_id: i32,
     version: i16,
     response: &Response<'_>,
-    (bytes_after, count, mut elements): (usize, usize, Vec<u8>),
+    list: EncodedList,
     out: &mut Vec<u8>,
 ) -> Result<()> {
+    let EncodedList { count, mut elements, bytes_after } = list;
     let layout = response.api_key().version(version)?;
     let mut head = Vec::new();
     write_response(correlation_id, version, response, &mut head)?;
@@ -219,17 +228,16 @@ mod tests {
             write_response(5, version, &whole.into(), &mut expected).unwrap();
             let mut elements = Vec::new();
             topics.iter().for_each(|topic| topic.write(&mut elements, layout));
-            let behind = match version {
+            let bytes_after = match version {
                 8..=10 => 4,
                 13.. => 2,
                 _ => 0,
             };
-            let empty = empty.into();
-            write_list_response(5, version, &empty, (behind, 3, elements.clone()), &mut found)
-                .unwrap();
+            let (empty, list) = (empty.into(), EncodedList { count: 3, elements, bytes_after });
+            write_list_response(5, version, &empty, list.clone(), &mut found).unwrap();
             assert_eq!(found, expected, "version {version}");
             found.clear();
-            write_list_response(5, version, &empty, (behind, 3, elements), &mut found).unwrap();
+            write_list_response(5, version, &empty, list, &mut found).unwrap();
             assert_eq!(found, expected[1..], "version {version}");
         }
     }

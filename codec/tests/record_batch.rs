@@ -5,7 +5,7 @@
 
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{
-    Batch, BatchBuilder, BatchHeader, Batches, Compression, Records, TimestampType,
+    Batch, BatchBuilder, BatchHeader, Batches, Compression, Producer, Records, TimestampType,
     set_base_offset, set_max_timestamp, set_partition_leader_epoch, validate,
 };
 use muster_codec::wire::DecodeError;
@@ -105,7 +105,8 @@ fn a_batch_of_a_transaction_has_the_bytes_that_kafka_gave_it() {
     for record in batch.records().unwrap().map(Result::unwrap) {
         builder.append(batch.timestamp(&record), &(record.key.unwrap(), record.value));
     }
-    assert_eq!(builder.seal_in_transaction(9, 10, (1_001, 0)), kafka);
+    let producer = Producer { id: 1_001, epoch: 0 };
+    assert_eq!(builder.seal_in_transaction(9, 10, producer), kafka);
     let mut header = batch.header;
     header.clear_transaction();
     assert!(!header.is_transactional() && !header.has_producer_id());

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Disk, Entry, State, compact, compacting_config, number, open, part, recover, settle};
-use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
+use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
 use muster_storage::{
     CompactionConfig, CompactionNews, FileOp, LogConfig, Recovered, ShardLog, Superseded,
 };
@@ -74,7 +74,7 @@ impl World {
     fn transact(&mut self) {
         let round = self.rounds as i64;
         let (partition, producer) = ((round % 2) as i32, round % 3);
-        let (at, by) = (part(partition), (producer, 0));
+        let (at, by) = (part(partition), Producer { id: producer, epoch: 0 });
         let mut state = self.states.last().unwrap().clone();
         if round % 4 == 1 || (producer == 0 && round % 5 > 0) {
             let key = format!("key {}", (round * 5) % 11).into_bytes();
@@ -106,7 +106,8 @@ impl World {
                 }
                 Some(producer) => {
                     state.put_in_transaction(partition, producer, &key, &value);
-                    self.log.append_in_transaction(at, self.now, (producer, 0), written).unwrap();
+                    let by = Producer { id: producer, epoch: 0 };
+                    self.log.append_in_transaction(at, self.now, by, written).unwrap();
                 }
             }
             self.states.push(state);

@@ -1,7 +1,7 @@
 //! Builds a batch out of records, as Kafka's coordinator does.
 
 use super::header::COORDINATOR_SEQUENCE;
-use super::{BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP};
+use super::{BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, Producer};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use crate::wire::{put_i8, put_varint, put_varlong, varlong_len};
@@ -132,7 +132,8 @@ impl BatchBuilder {
     pub fn append_with_headers(
         &mut self,
         timestamp: i64,
-        (key, value): (Option<&[u8]>, Option<&[u8]>),
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
         headers: &[(&str, &[u8])],
     ) {
         self.append_fields(timestamp, |out| {
@@ -184,10 +185,10 @@ impl BatchBuilder {
         &mut self,
         base_offset: i64,
         partition_leader_epoch: i32,
-        (producer_id, producer_epoch): (i64, i16),
+        producer: Producer,
     ) -> &[u8] {
         let mut header = self.header(base_offset, partition_leader_epoch);
-        header.set_transaction(producer_id, producer_epoch);
+        header.set_transaction(producer.id, producer.epoch);
         header.write(&mut self.buffer);
         &self.buffer
     }

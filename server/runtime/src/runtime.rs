@@ -145,8 +145,8 @@ impl Runtime {
         producer: Producer,
         marker: EndTxnMarker,
     ) -> u64 {
-        let (partition, Producer { id, epoch }) = (partition::<M>(index), producer);
-        self.log.append_marker(partition, now, (id, epoch), marker);
+        let partition = partition::<M>(index);
+        self.log.append_marker(partition, now, producer, marker);
         self.begin_linger::<M>();
         let position = self.log.progress_of(partition).accepted();
         machines.on(index, |machine, _| machine.end_transaction(producer, marker, position));
@@ -162,9 +162,7 @@ impl Runtime {
     ) -> Result<u64, AppendError> {
         match producer {
             None => self.log.append(partition, now, records),
-            Some(Producer { id, epoch }) => {
-                self.log.append_in_transaction(partition, now, (id, epoch), records)
-            }
+            Some(producer) => self.log.append_in_transaction(partition, now, producer, records),
         }
     }
 

@@ -162,8 +162,8 @@ impl<M: Machine> Topic for Slots<M> {
             machine.restate(walk, count, &mut |producer, record| {
                 let position = match producer {
                     None => log.append(partition, now, [record]),
-                    Some(Producer { id, epoch }) => {
-                        log.append_in_transaction(partition, now, (id, epoch), [record])
+                    Some(producer) => {
+                        log.append_in_transaction(partition, now, producer, [record])
                     }
                 };
                 if let Err(error) = position {

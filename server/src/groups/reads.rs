@@ -112,9 +112,7 @@ mod tests {
         let mut builder = BatchBuilder::default();
         builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
         match producer {
-            Some(Producer { id, epoch }) => {
-                builder.seal_in_transaction(base_offset, -1, (id, epoch))
-            }
+            Some(producer) => builder.seal_in_transaction(base_offset, -1, producer),
             None => builder.seal(base_offset, -1),
         }
         .to_vec()

@@ -4,6 +4,7 @@
 use super::apis;
 use crate::dispatch::authorization::Amendment;
 use crate::net::{Amend, Connections, VisibleAt};
+use muster_codec::header::EncodedList;
 use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::{AnswerBudget, Field, Response, Version};
 use muster_coordinator::RequestId;
@@ -85,7 +86,8 @@ impl Answer {
         connections.count_errors(&response);
         let bytes_after = apis::gather(&mut response, self);
         if is_last {
-            let list = (bytes_after, self.count, std::mem::take(&mut self.elements));
+            let elements = std::mem::take(&mut self.elements);
+            let list = EncodedList { count: self.count, elements, bytes_after };
             connections.answer_with_list(self.request, &response, list, visible_at(self));
         }
     }

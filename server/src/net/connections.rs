@@ -296,13 +296,12 @@ impl Connections {
         &mut self,
         request: RequestId,
         response: &Response<'_>,
-        (bytes_behind, count, elements): (usize, usize, Vec<u8>),
+        list: header::EncodedList,
         visible_at: VisibleAt,
     ) {
         let throttled = self.settled(request, Some(response), &[]);
         let response = throttled.as_ref().unwrap_or(response);
         let write = |correlation_id, version, out: &mut _| {
-            let list = (bytes_behind, count, elements);
             header::write_list_response(correlation_id, version, response, list, out)
         };
         self.answer_by(request, write, visible_at);

@@ -6,7 +6,7 @@ use super::partitions::Part;
 use crate::append_error::AppendError;
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, PARTITION_BYTES};
 use crate::log_partition::LogPartition;
-use muster_codec::record_batch::{BatchHeader, EndTxnMarker, WriteRecord};
+use muster_codec::record_batch::{BatchHeader, EndTxnMarker, Producer, WriteRecord};
 
 impl ShardLog {
     /// Accepts the records of one operation. Operations are atomic: recovery finds all records of
@@ -45,7 +45,7 @@ impl ShardLog {
         &mut self,
         partition: LogPartition,
         now: i64,
-        producer: (i64, i16),
+        producer: Producer,
         records: impl IntoIterator<Item = R>,
     ) -> Result<u64, AppendError> {
         let was_open = self.begin(partition);
@@ -64,12 +64,12 @@ impl ShardLog {
         &mut self,
         partition: LogPartition,
         now: i64,
-        (producer_id, producer_epoch): (i64, i16),
+        producer: Producer,
         marker: EndTxnMarker,
     ) -> u64 {
         let was_open = self.begin(partition);
-        let batch = marker.batch(producer_id, producer_epoch, self.wall(now));
-        self.partitions.get_mut(partition).mark(partition, producer_id, batch);
+        let batch = marker.batch(producer.id, producer.epoch, self.wall(now));
+        self.partitions.get_mut(partition).mark(partition, producer.id, batch);
         self.accept(partition, was_open, PARTITION_BYTES + batch.len(), (now, false))
     }
 

@@ -5,7 +5,7 @@ use crate::limits::SHARD_INDEX_SPAN_BYTES;
 use crate::log_partition::{LogPartition, UNPARTITIONED};
 use crate::progress::Progress;
 use muster_codec::record_batch::{
-    BatchBuilder, MARKER_BATCH_BYTES, set_base_offset, set_partition_leader_epoch,
+    BatchBuilder, MARKER_BATCH_BYTES, Producer, set_base_offset, set_partition_leader_epoch,
 };
 use std::collections::BTreeMap;
 
@@ -132,8 +132,9 @@ impl Partition {
         base_offset
     }
 
-    /// Completes the open batch, unless it is empty. For a transaction, `producer` is its producer.
-    pub(crate) fn close(&mut self, partition: LogPartition, producer: Option<(i64, i16)>) {
+    /// Completes the open batch, unless it is empty. `producer` is set if the batch belongs to a
+    /// transaction.
+    pub(crate) fn close(&mut self, partition: LogPartition, producer: Option<Producer>) {
         if self.builder.is_empty() {
             return;
         }
@@ -141,7 +142,7 @@ impl Partition {
         let batch = match producer {
             None => self.builder.seal(base_offset, LEADER_EPOCH),
             Some(producer) => {
-                self.transactions.entry(producer.0).or_insert(base_offset);
+                self.transactions.entry(producer.id).or_insert(base_offset);
                 self.builder.seal_in_transaction(base_offset, LEADER_EPOCH, producer)
             }
         };

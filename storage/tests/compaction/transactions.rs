@@ -2,7 +2,7 @@
 
 use crate::common::{compacting_config, part, settle};
 use crate::story::Story;
-use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome};
+use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, TransactionOutcome};
 use muster_storage::CompactionConfig;
 use muster_storage::layout::SegmentHeader;
 
@@ -12,13 +12,14 @@ const ABORTED: &str = "\0\0\0\0=\0\0\0\0\0\0";
 impl Story {
     fn put_in(&mut self, producer: i64, key: &str, value: &str) {
         let record = [(key.as_bytes(), Some(value.as_bytes()))];
-        self.log.append_in_transaction(part(0), self.now, (producer, 5), record).unwrap();
+        let by = Producer { id: producer, epoch: 5 };
+        self.log.append_in_transaction(part(0), self.now, by, record).unwrap();
         settle(&mut self.log, &mut self.disk, self.now);
     }
 
     fn end(&mut self, producer: i64, outcome: TransactionOutcome) {
         let marker = EndTxnMarker { outcome, coordinator_epoch: 0 };
-        self.log.append_marker(part(0), self.now, (producer, 5), marker);
+        self.log.append_marker(part(0), self.now, Producer { id: producer, epoch: 5 }, marker);
         settle(&mut self.log, &mut self.disk, self.now);
     }
 

@@ -324,7 +324,7 @@ fn copy(from: &KafkaPartition, to: &Path) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_codec::record_batch::{BatchBuilder, EndTxnMarker, TransactionOutcome};
+    use muster_codec::record_batch::{BatchBuilder, EndTxnMarker, Producer, TransactionOutcome};
 
     /// The producers with an open transaction after these batches.
     fn open_after(batches: &[Vec<u8>]) -> BTreeSet<i64> {
@@ -339,7 +339,7 @@ mod tests {
     fn records(producer: i64) -> Vec<u8> {
         let mut builder = BatchBuilder::default();
         builder.append(0, &(&b"k"[..], Some(&b"v"[..])));
-        builder.seal_in_transaction(0, 0, (producer, 0)).to_vec()
+        builder.seal_in_transaction(0, 0, Producer { id: producer, epoch: 0 }).to_vec()
     }
 
     fn end(producer: i64, outcome: TransactionOutcome) -> Vec<u8> {

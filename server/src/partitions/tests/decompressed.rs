@@ -30,7 +30,7 @@ impl Content {
         let mut builder = BatchBuilder::default();
         for (time, key, bytes) in records {
             let value = vec![b'x'; bytes - BESIDE_VALUE_BYTES];
-            builder.append_with_headers(*time, (*key, Some(&value)), &[]);
+            builder.append_with_headers(*time, *key, Some(&value), &[]);
         }
         let batch = builder.seal(0, -1);
         let records = batch[RECORD_BATCH_HEADER_BYTES..].to_vec();

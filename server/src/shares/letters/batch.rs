@@ -80,7 +80,7 @@ fn append(builder: &mut BatchBuilder, wanted: &Wanted<'_>, offset: i64) {
     let headers = headers.map(|(name, value)| (name, value.as_bytes()));
     let key = source.and_then(|it| it.key.as_deref());
     let value = source.and_then(|it| it.value.as_deref());
-    builder.append_with_headers(now, (key, value), &headers);
+    builder.append_with_headers(now, key, value, &headers);
 }
 
 #[cfg(test)]

@@ -137,14 +137,15 @@ impl Transactions {
 mod tests {
     use super::*;
     use crate::newest::Newest;
-    use muster_codec::record_batch::BatchBuilder;
+    use muster_codec::record_batch::{BatchBuilder, Producer};
 
     const PARTITION: LogPartition = LogPartition { topic: 0, index: 3 };
 
     fn batch(producer_id: i64, offset: i64) -> BatchHeader {
         let mut builder = BatchBuilder::default();
         builder.append(0, &(&b"k"[..], Some(&b"v"[..])));
-        BatchHeader::read(builder.seal_in_transaction(offset, 0, (producer_id, 0))).unwrap()
+        let producer = Producer { id: producer_id, epoch: 0 };
+        BatchHeader::read(builder.seal_in_transaction(offset, 0, producer)).unwrap()
     }
 
     fn place(block: u32) -> Place {
