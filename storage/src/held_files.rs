@@ -98,7 +98,8 @@ impl HeldFiles {
         &mut self,
         key: FileKey,
         dir: &Path,
-        (name, aside): (&str, String),
+        name: &str,
+        aside: String,
         ops: &mut Vec<FileOp>,
     ) {
         let from = dir.join(name);
@@ -200,8 +201,8 @@ mod tests {
     fn a_held_file_that_is_replaced_gets_another_name_until_its_release() {
         let (mut held, dir, mut ops) = (HeldFiles::default(), Path::new("d"), Vec::new());
         held.hold(key(3), dir, "3.log");
-        held.replace_segment(key(3), dir, ("3.log", "3.old".into()), &mut ops);
-        held.replace_segment(key(4), dir, ("4.log", "4.old".into()), &mut ops);
+        held.replace_segment(key(3), dir, "3.log", "3.old".into(), &mut ops);
+        held.replace_segment(key(4), dir, "4.log", "4.old".into(), &mut ops);
         let (path, name) = ("d/3.log".into(), "d/3.old".into());
         let kept = FileOp::Keep { path, name, may_move: true };
         let removed = |path: &str| FileOp::RemoveFile { path: path.into() };

@@ -142,11 +142,12 @@ impl OpenFiles {
         &mut self,
         key: FileKey,
         dir: &Path,
-        names: (&str, String),
+        name: &str,
+        aside: String,
         ops: &mut Vec<FileOp>,
     ) {
         self.close(key, ops);
-        self.held.replace_segment(key, dir, names, ops);
+        self.held.replace_segment(key, dir, name, aside, ops);
     }
 
     /// Removes the directory of a deleted log. The log's files are closed already. If some are

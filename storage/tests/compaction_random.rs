@@ -9,7 +9,7 @@ use common::{
     Disk, SHARE_STATE, State, TOPICS, compact, compacting_config, open, part, records, recover,
     recover_by, settle,
 };
-use muster_codec::record_batch::{Batches, EndTxnMarker, TransactionOutcome};
+use muster_codec::record_batch::{Batches, EndTxnMarker, Producer, TransactionOutcome};
 use muster_storage::{
     CompactionConfig, FileDone, FileToken, KnownSegments, LogConfig, Recovered, Recovery,
     SegmentWalk, ShardLog,
@@ -162,7 +162,7 @@ impl Twins {
         if self.log.is_full() {
             settle(&mut self.log, &mut self.disk, self.now);
         }
-        let (at, by) = (part(partition), (producer, 0));
+        let (at, by) = (part(partition), Producer { id: producer, epoch: 0 });
         self.log.append_in_transaction(at, self.now, by, records()).unwrap();
         self.full.append_in_transaction(at, self.now, by, records()).unwrap();
         settle(&mut self.full, &mut self.full_disk, self.now);
@@ -170,7 +170,7 @@ impl Twins {
 
     fn end(&mut self, partition: i32, producer: i64, outcome: TransactionOutcome) {
         let marker = EndTxnMarker { outcome, coordinator_epoch: 3 };
-        let (at, by) = (part(partition), (producer, 0));
+        let (at, by) = (part(partition), Producer { id: producer, epoch: 0 });
         self.log.append_marker(at, self.now, by, marker);
         self.full.append_marker(at, self.now, by, marker);
         settle(&mut self.full, &mut self.full_disk, self.now);

@@ -5,9 +5,10 @@
 mod common;
 
 use common::{append, block_write, part, ready, record, small_config};
-use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
+use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
 use muster_storage::{LogConfig, LogPartition, UNPARTITIONED};
 
+const PRODUCER: Producer = Producer { id: 1, epoch: 0 };
 const MARKER: EndTxnMarker =
     EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 0 };
 
@@ -49,8 +50,8 @@ fn records_of_transactions_and_of_other_topics_do_not_linger() {
         assert_eq!(log.next_deadline(), Some(1_500), "{number}");
         let of_it = [record(b"b")];
         match number {
-            0 => log.append_in_transaction(part(0), 1_000, (1, 0), of_it).unwrap(),
-            1 => log.append_marker(part(0), 1_000, (1, 0), MARKER),
+            0 => log.append_in_transaction(part(0), 1_000, PRODUCER, of_it).unwrap(),
+            1 => log.append_marker(part(0), 1_000, PRODUCER, MARKER),
             _ => log.append(others[number - 2], 1_000, of_it).unwrap(),
         };
         assert_eq!(log.next_deadline(), Some(1_000), "{number}");

@@ -30,7 +30,7 @@ impl ShardLog {
         let was_open = self.begin(partition);
         let grown = self.write_records(partition, self.wall(now), records)?;
         let lingers = self.config.topics.of(partition.topic).lingers;
-        Ok(self.accept(partition, was_open, grown, (now, lingers)))
+        Ok(self.accept(partition, was_open, grown, now, lingers))
     }
 
     /// Like [`ShardLog::append`], for records in a transaction of this producer. They form a batch
@@ -52,7 +52,7 @@ impl ShardLog {
         self.partitions.get_mut(partition).close(partition, None);
         let grown = self.write_records(partition, self.wall(now), records)?;
         self.partitions.get_mut(partition).close(partition, Some(producer));
-        Ok(self.accept(partition, was_open, grown, (now, false)))
+        Ok(self.accept(partition, was_open, grown, now, false))
     }
 
     /// Appends the marker that ends a transaction of a producer, as an operation. Returns its
@@ -70,7 +70,7 @@ impl ShardLog {
         let was_open = self.begin(partition);
         let batch = marker.batch(producer.id, producer.epoch, self.wall(now));
         self.partitions.get_mut(partition).mark(partition, producer.id, batch);
-        self.accept(partition, was_open, PARTITION_BYTES + batch.len(), (now, false))
+        self.accept(partition, was_open, PARTITION_BYTES + batch.len(), now, false)
     }
 
     /// Appends a batch unchanged, with its offsets. Used to copy logs when the number of shards
@@ -124,10 +124,11 @@ impl ShardLog {
         partition: LogPartition,
         was_open: bool,
         grown: usize,
-        (now, lingers): (i64, bool),
+        now: i64,
+        lingers: bool,
     ) -> u64 {
         let first = (!was_open).then_some(partition);
-        self.gather.count(first, grown, (now, self.wall(now)));
+        self.gather.count(first, grown, now, self.wall(now));
         self.gather.hurry(!lingers);
         self.partitions.get_mut(partition).operations.accept();
         let position = self.progress.accept();

@@ -87,12 +87,7 @@ impl Gather {
 
     /// Counts an operation that was added to the open batches, with its time on both clocks.
     /// `first` is its partition, if this is the partition's first open operation.
-    pub(crate) fn count(
-        &mut self,
-        first: Option<LogPartition>,
-        grown: usize,
-        (now, wall): (i64, i64),
-    ) {
+    pub(crate) fn count(&mut self, first: Option<LogPartition>, grown: usize, now: i64, wall: i64) {
         assert!(grown > 0, "an operation without bytes");
         if self.operations == 0 {
             self.opened_at = now;

@@ -57,7 +57,8 @@ impl Cleaner {
     pub(super) fn clean(
         &mut self,
         batch: &Batch<'_>,
-        (notes, rules): (&Notes, &CompactionRules),
+        notes: &Notes,
+        rules: &CompactionRules,
         noted_to: i64,
         out: &mut Vec<u8>,
     ) -> Result<Left> {

@@ -268,7 +268,7 @@ impl PartitionLog {
         match std::mem::take(&mut compaction.rename) {
             Rename::None => {}
             Rename::ToSwap(output, sources) => {
-                return self.replace(compaction, (output, sources), token, files, ops);
+                return self.replace(compaction, output, sources, token, files, ops);
             }
             Rename::ToSegment => self.swap = None,
         }
@@ -342,7 +342,8 @@ impl PartitionLog {
     fn replace(
         &mut self,
         compaction: &mut Compaction,
-        (mut output, sources): (Box<Output>, Range<usize>),
+        mut output: Box<Output>,
+        sources: Range<usize>,
         token: FileToken,
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
@@ -359,7 +360,7 @@ impl PartitionLog {
         for old in &self.segments[range.clone()] {
             let name = segment_file_name(old.base_offset);
             let aside = format!("{name}.{}{REPLACED_SUFFIX}", old.file);
-            files.replace_segment(self.key(old.file), &dir, (&name, aside), ops);
+            files.replace_segment(self.key(old.file), &dir, &name, aside, ops);
         }
         self.rename(swap, segment_file_name(segment.base_offset), token, ops);
         self.forget_recent(segment.base_offset..segment.next_offset);

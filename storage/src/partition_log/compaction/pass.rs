@@ -255,8 +255,8 @@ impl Pass {
                 return Ok(None);
             }
         };
-        let noted = (&self.notes, &self.rules);
-        let left = self.cleaner.clean(&batch, noted, self.noted_to, &mut self.buffer)?;
+        let (notes, rules) = (&self.notes, &self.rules);
+        let left = self.cleaner.clean(&batch, notes, rules, self.noted_to, &mut self.buffer)?;
         let records = batch.header.records_count.unsigned_abs() as usize;
         slice.pay(records, batch.bytes.len().max(self.cleaner.decompressed_bytes()));
         if batch.header.is_control() && matches!(left, Left::Empty | Left::Nothing) {

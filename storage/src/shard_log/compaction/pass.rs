@@ -308,10 +308,10 @@ impl Pass {
                     output.begin_block(&header, self.scan.has_transactions());
                 }
                 Item::Batch(partition, mut header) => {
-                    let here = (self.block, self.position);
                     let treatment = self.part.treatment(
                         &self.notes,
-                        here,
+                        self.block,
+                        self.position,
                         partition,
                         &header,
                         self.rules.markers_until,

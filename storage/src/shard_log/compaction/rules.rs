@@ -60,7 +60,8 @@ impl Part {
     pub(super) fn treatment(
         &self,
         notes: &Notes,
-        (place, position): (Place, u64),
+        place: Place,
+        position: u64,
         partition: LogPartition,
         header: &BatchHeader,
         markers_until: u64,
