@@ -177,6 +177,29 @@ fn a_log_with_damaged_parts_serves_what_is_before_between_and_behind_them() {
     assert_eq!(world.offset_for(last + 5), Some((last + 6, last + 6)));
 }
 
+/// Recovery checks the batches before and after the recovery point in different ways. Adjacent
+/// damage that it finds in both ways is joined to one part.
+#[test]
+fn damage_on_both_sides_of_the_recovery_point_is_one_part() {
+    let mut world = World::new(small_config());
+    for i in 0..3 {
+        world.append(batch(&[i], 900));
+    }
+    let point = world.sync();
+    for i in 3..6 {
+        world.append(batch(&[i], 900));
+    }
+    let len = batch(&[0], 900).len();
+    for hit in [2, 3] {
+        bytes(&mut world, 0)[hit * len + 300] ^= 1;
+    }
+    world.reopen_from(Some(point)).unwrap();
+    let damaged: Vec<_> = world.log.damaged().flat_map(|it| it.offsets.clone()).collect();
+    assert_eq!((world.log.damaged().count(), damaged), (1, vec![2, 3]));
+    assert_eq!(served(&mut world), [0, 1, -1, -1, 4, 5]);
+    assert_eq!(world.offset_for(2), Some((4, 4)));
+}
+
 #[test]
 fn batches_behind_a_damaged_one_are_kept_behind_the_recovery_point_too() {
     let mut world = World::new(small_config());

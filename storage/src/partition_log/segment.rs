@@ -96,8 +96,12 @@ impl Segment {
     pub(super) fn push_damaged(&mut self, part: DamagedPart) {
         assert!(part.bytes.start == self.size && part.offsets.start == self.next_offset);
         assert!(!part.bytes.is_empty() && !part.offsets.is_empty());
+        let start = self.size;
         (self.size, self.next_offset) = (part.bytes.end, part.offsets.end);
-        self.damaged.push(part);
+        match self.damaged.last_mut() {
+            Some(last) if last.bytes.end == start => last.join(part),
+            Some(_) | None => self.damaged.push(part),
+        }
     }
 
     /// Adds a part that was found damaged while the segment is served. Returns false, and adds
