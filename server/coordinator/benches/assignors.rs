@@ -14,7 +14,7 @@ use scenario::{KINDS, SIZES, Scenario};
 
 fn assignors(criterion: &mut Criterion) {
     for kind in KINDS {
-        let mut group = criterion.benchmark_group(kind.0);
+        let mut group = criterion.benchmark_group(kind.name);
         group.sample_size(10);
         for size in SIZES {
             let mut scenario = Scenario::new(size, kind, None);
@@ -25,10 +25,11 @@ fn assignors(criterion: &mut Criterion) {
                     "partitions added" => scenario.partitions_are_added(),
                     _ => {}
                 }
-                let name = format!("{} members, {} partitions", size.0, size.2);
+                let name = format!("{} members, {} partitions", size.members, size.partitions);
                 group.bench_function(BenchmarkId::new(event, name), |bencher| {
                     let target = &mut scenario.group.target;
-                    bencher.iter(|| Computation::new(kind.1, kind.2, None, target).finish(target));
+                    let (assignor, of) = (kind.assignor, kind.subscriptions);
+                    bencher.iter(|| Computation::new(assignor, of, None, target).finish(target));
                 });
                 scenario.assign(1);
             }

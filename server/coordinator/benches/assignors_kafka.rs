@@ -19,7 +19,7 @@ mod driver;
 mod scenario;
 
 use driver::{Kafka, Targets};
-use scenario::{KINDS, SIZES, Scenario};
+use scenario::{KINDS, Kind, SIZES, Scenario, Size};
 use std::time::Duration;
 
 const HEAD: &str = "\
@@ -37,7 +37,8 @@ fn main() {
     };
     let mut kafka = Kafka::start(jars.as_ref());
     for kind in KINDS {
-        let mut warm_up = Scenario::new((1_000, 100, 10_000), kind, Some(kafka));
+        let size = Size { members: 1_000, topics: 100, partitions: 10_000 };
+        let mut warm_up = Scenario::new(size, kind, Some(kafka));
         for _ in 0..3 {
             warm_up.assign(WARM_UP_REPEATS);
             warm_up.partitions_are_added();
@@ -45,7 +46,7 @@ fn main() {
         kafka = warm_up.group.kafka.take().unwrap();
     }
     for kind in KINDS {
-        println!("\n## {}\n", kind.0);
+        println!("\n## {}\n", kind.name);
         println!("{HEAD}");
         for size in SIZES {
             kafka = run(size, kind, kafka);
@@ -53,15 +54,7 @@ fn main() {
     }
 }
 
-fn run(
-    size: (usize, usize, usize),
-    kind: (
-        &'static str,
-        muster_coordinator::assignors::Assignor,
-        muster_coordinator::assignors::SubscriptionType,
-    ),
-    kafka: Kafka,
-) -> Kafka {
+fn run(size: Size, kind: Kind, kafka: Kafka) -> Kafka {
     let mut scenario = Scenario::new(size, kind, Some(kafka));
     let mut sides = [Side::default(), Side::default()];
     for event in ["full", "one joins", "a tenth leaves", "a tenth more partitions"] {
@@ -85,8 +78,8 @@ fn run(
         println!(
             "| {} | {} | {event} | {our_time:.1} | {slice:.1} | {their_time:.1} | {:.1} \
              | {}, {} | {}, {} | {} |",
-            size.0,
-            size.2,
+            size.members,
+            size.partitions,
             their_time / our_time,
             ours.moved,
             theirs.moved,

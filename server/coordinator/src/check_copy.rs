@@ -8,7 +8,6 @@ use crate::config::Config;
 use crate::coordinator::{Coordinator, NextGroup};
 use crate::group::{Entry, group_records};
 use crate::groups::GroupDigest;
-
 use crate::text::{TEXT_BYTES, Text};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

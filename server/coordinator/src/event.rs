@@ -1,6 +1,7 @@
 //! Events of groups that operators see: rebalances that ended, members that were removed, clients
 //! that were refused. All kinds of groups share one type.
 
+use crate::client::Client;
 use crate::text::{Text, prefix};
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
@@ -88,7 +89,7 @@ pub struct Rejection {
 
 impl Rejection {
     /// None if the error is not a lasting reason.
-    pub(crate) fn of((id, host): (&str, &str), error: ErrorCode) -> Option<Self> {
+    pub(crate) fn of(client: Client<'_>, error: ErrorCode) -> Option<Self> {
         let lasts = matches!(
             error,
             ErrorCode::InvalidRegularExpression
@@ -102,6 +103,7 @@ impl Rejection {
                 | ErrorCode::InvalidRequest
                 | ErrorCode::UnknownServerError
         );
+        let Client { id, host } = client;
         lasts.then(|| Self { client_id: event_name(id), client_host: event_name(host), error })
     }
 }
@@ -227,13 +229,9 @@ impl Causes {
         }
     }
 
-    /// Adds a member that left, with its client's id, host and reason.
-    pub(crate) fn add_left(
-        &mut self,
-        member_id: &str,
-        (id, host): (&str, &str),
-        reason: Option<&str>,
-    ) {
+    /// Adds a member that left, with its client and the client's reason.
+    pub(crate) fn add_left(&mut self, member_id: &str, client: Client<'_>, reason: Option<&str>) {
+        let Client { id, host } = client;
         let named_before = self.named.len();
         self.add(Cause::Left, Some(member_id));
         for by in &mut self.named[named_before..] {
@@ -360,7 +358,7 @@ mod tests {
         assert_eq!(causes.to_string(), "3 joined (a, b, c), 2 expired (d), 1 topics");
     }
 
-    const CLIENT: (&str, &str) = ("app", "/10.0.0.1");
+    const CLIENT: Client<'_> = Client { id: "app", host: "/10.0.0.1" };
 
     #[test]
     fn a_reason_stands_behind_its_member_and_forges_no_other() {
@@ -393,7 +391,7 @@ mod tests {
     fn a_long_name_and_a_long_reason_are_cut_between_characters() {
         let mut causes = Causes::default();
         let (name, reason) = ("ü".repeat(200), "ü".repeat(200));
-        causes.add_left(&name, (&name, &name), Some(&reason));
+        causes.add_left(&name, Client { id: &name, host: &name }, Some(&reason));
         let cut = Text::from("ü".repeat(64));
         let expected = CausedBy {
             cause: Cause::Left,

@@ -67,6 +67,7 @@ mod budget;
 mod changes;
 pub mod check_copy;
 mod classic;
+mod client;
 mod committed;
 pub mod config;
 mod consumer;

@@ -1,6 +1,7 @@
 //! One call on one group: its inputs, and its output.
 
 use crate::allowance::Allowance;
+use crate::client::Client;
 use crate::config::{Config, GroupConfig, GroupConfigs};
 use crate::context::{Describes, Topics};
 use crate::counters::Events;
@@ -48,6 +49,15 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) describes: Option<&'r Arc<dyn Describes>>,
 }
 
+/// The last sign of a member.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heard {
+    /// The time at which its session last began.
+    pub(crate) at: i64,
+    /// The connection of its last request.
+    pub(crate) on: Option<u64>,
+}
+
 impl<'r> Turn<'_, 'r> {
     /// The configs of one consumer group.
     pub(crate) fn consumer_config(&self, group_id: &str) -> GroupConfig {
@@ -87,23 +97,15 @@ impl Turn<'_, '_> {
         self.noted.causes.add(Cause::Joined, Some(member_id));
     }
 
-    /// Notes that a member left, with its client's id and host, and the reason that the client
-    /// gave.
-    pub(crate) fn left(&mut self, member_id: &str, client: (&str, &str), reason: Option<&str>) {
+    /// Notes that a member left, with the reason that its client gave.
+    pub(crate) fn left(&mut self, member_id: &str, client: Client<'_>, reason: Option<&str>) {
         self.events.members_left += 1;
         self.events.members_left_unpolled += u64::from(reason.is_some_and(is_poll_timeout));
         self.noted.causes.add_left(member_id, client, reason);
     }
 
-    /// Notes that a member was removed, with its client's id and host, the time at which its
-    /// session last began, and the connection of its last request.
-    pub(crate) fn removed(
-        &mut self,
-        member_id: &str,
-        (client_id, client_host): (&str, &str),
-        why: Why,
-        (heard_at, heard_on): (i64, Option<u64>),
-    ) {
+    /// Notes that a member was removed.
+    pub(crate) fn removed(&mut self, member_id: &str, client: Client<'_>, why: Why, heard: Heard) {
         let cause = match why {
             Why::Session => Some((&mut self.events.members_expired, Cause::Expired)),
             Why::Revocation | Why::Join | Why::Sync => {
@@ -119,19 +121,19 @@ impl Turn<'_, '_> {
             self.noted.left_out += 1;
             return;
         }
-        let silent_ms = self.now.saturating_sub(heard_at);
+        let silent_ms = self.now.saturating_sub(heard.at);
         self.noted.removals.push(Removal {
             member_id: event_name(member_id),
-            client_id: event_name(client_id),
-            client_host: event_name(client_host),
+            client_id: event_name(client.id),
+            client_host: event_name(client.host),
             why,
             silent_ms,
-            connection: heard_on,
+            connection: heard.on,
         });
     }
 
     /// Notes that a client, with this id and host, is refused as a member.
-    pub(crate) fn refused(&mut self, client: (&str, &str), error: ErrorCode) {
+    pub(crate) fn refused(&mut self, client: Client<'_>, error: ErrorCode) {
         self.noted.rejection = Rejection::of(client, error);
     }
 

@@ -4,34 +4,63 @@
 use super::driver::{Group, Kafka, Outcome};
 use muster_coordinator::assignors::{Assignor, SubscriptionType};
 
-/// Numbers of members, topics and partitions.
-pub(crate) const SIZES: [(usize, usize, usize); 8] = [
-    (100, 10, 10),
-    (100, 10, 1_000),
-    (100, 100, 10_000),
-    (1_000, 10, 1_000),
-    (1_000, 100, 10_000),
-    (10_000, 100, 10_000),
-    (10_000, 100, 100_000),
-    (10_000, 100, 250_000),
+/// The size of a group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) members: usize,
+    pub(crate) topics: usize,
+    pub(crate) partitions: usize,
+}
+
+const fn size(members: usize, topics: usize, partitions: usize) -> Size {
+    Size { members, topics, partitions }
+}
+
+pub(crate) const SIZES: [Size; 8] = [
+    size(100, 10, 10),
+    size(100, 10, 1_000),
+    size(100, 100, 10_000),
+    size(1_000, 10, 1_000),
+    size(1_000, 100, 10_000),
+    size(10_000, 100, 10_000),
+    size(10_000, 100, 100_000),
+    size(10_000, 100, 250_000),
 ];
 
 /// In a heterogeneous group, the members of each of this number of parts subscribe to their own
 /// part of the topics, as in Kafka's benchmark.
 const PARTS: usize = 5;
 
-/// The kinds of computations.
-pub(crate) const KINDS: [(&str, Assignor, SubscriptionType); 3] = [
-    ("uniform, same topics", Assignor::Uniform, SubscriptionType::Homogeneous),
-    ("uniform, five kinds of members", Assignor::Uniform, SubscriptionType::Heterogeneous),
-    ("range, same topics", Assignor::Range, SubscriptionType::Homogeneous),
+/// A kind of computation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) assignor: Assignor,
+    pub(crate) subscriptions: SubscriptionType,
+}
+
+pub(crate) const KINDS: [Kind; 3] = [
+    Kind {
+        name: "uniform, same topics",
+        assignor: Assignor::Uniform,
+        subscriptions: SubscriptionType::Homogeneous,
+    },
+    Kind {
+        name: "uniform, five kinds of members",
+        assignor: Assignor::Uniform,
+        subscriptions: SubscriptionType::Heterogeneous,
+    },
+    Kind {
+        name: "range, same topics",
+        assignor: Assignor::Range,
+        subscriptions: SubscriptionType::Homogeneous,
+    },
 ];
 
 /// A group that changes step by step.
 pub(crate) struct Scenario {
     pub(crate) group: Group,
-    assignor: Assignor,
-    kind: SubscriptionType,
+    kind: Kind,
     members: usize,
     topics: usize,
     partitions: usize,
@@ -39,13 +68,10 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     /// A group whose members have joined, and have no partitions yet.
-    pub(crate) fn new(
-        (members, topics, partitions): (usize, usize, usize),
-        (_, assignor, kind): (&str, Assignor, SubscriptionType),
-        kafka: Option<Kafka>,
-    ) -> Self {
+    pub(crate) fn new(size: Size, kind: Kind, kafka: Option<Kafka>) -> Self {
+        let Size { members, topics, partitions } = size;
         let group = kafka.map_or_else(Group::default, Group::with_kafka);
-        let mut this = Self { group, assignor, kind, members, topics, partitions };
+        let mut this = Self { group, kind, members, topics, partitions };
         for topic in 0..topics {
             this.group.topic(topic, (partitions / topics) as u32);
         }
@@ -58,7 +84,7 @@ impl Scenario {
 
     /// Computes the assignment; see [`Group::assign`].
     pub(crate) fn assign(&mut self, repeats: usize) -> (Outcome, Option<Outcome>) {
-        self.group.assign(self.assignor, self.kind, None, repeats)
+        self.group.assign(self.kind.assignor, self.kind.subscriptions, None, repeats)
     }
 
     pub(crate) fn one_joins(&mut self) {
@@ -85,7 +111,7 @@ impl Scenario {
     }
 
     fn topics_of(&self, member: usize) -> Vec<usize> {
-        if self.kind == SubscriptionType::Homogeneous {
+        if self.kind.subscriptions == SubscriptionType::Homogeneous {
             return (0..self.topics).collect();
         }
         let part = member / self.members.div_ceil(PARTS);

@@ -8,6 +8,7 @@ use super::member::{Identity, Member, Protocol, keep};
 use super::parked::Parked;
 use super::state::State;
 use super::{ClassicGroup, schedule_session};
+use crate::client::Client;
 use crate::config::Config;
 use crate::context::Ids;
 use crate::event::Cause;
@@ -37,8 +38,7 @@ const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 /// A JoinGroup with the client that sent it.
 pub(crate) struct Joining<'j> {
     pub(crate) parked: Parked,
-    pub(crate) client_id: &'j str,
-    pub(crate) client_host: &'j str,
+    pub(crate) client: Client<'j>,
     pub(crate) request: JoinGroupRequest<'j>,
     pub(crate) ids: &'j mut dyn Ids,
 }
@@ -47,14 +47,14 @@ impl<'j> Joining<'j> {
     /// Version 0 has no rebalance timeout: the session timeout replaces it.
     pub(crate) fn new(
         parked: Parked,
-        client: (&'j str, &'j str),
+        client: Client<'j>,
         mut request: JoinGroupRequest<'j>,
         ids: &'j mut dyn Ids,
     ) -> Self {
         if parked.api_version == 0 {
             request.rebalance_timeout_ms = request.session_timeout_ms;
         }
-        Self { parked, client_id: client.0, client_host: client.1, request, ids }
+        Self { parked, client, request, ids }
     }
 
     /// The error of a request that is invalid for any group.
@@ -91,12 +91,12 @@ impl<'j> Joining<'j> {
     /// twice, because a new member id begins with one of them.
     fn bytes(&self) -> usize {
         let instance_id = self.request.group_instance_id.as_ref().map_or(0, |it| it.len());
-        let texts = 2 * (self.client_id.len() + instance_id) + self.client_host.len();
+        let texts = 2 * (self.client.id.len() + instance_id) + self.client.host.len();
         texts + self.protocols_bytes()
     }
 
     pub(crate) fn refuse(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
-        turn.refused((self.client_id, self.client_host), error);
+        turn.refused(self.client, error);
         self.parked.refuse_join(turn, error, &self.request.member_id);
     }
 
@@ -106,7 +106,7 @@ impl<'j> Joining<'j> {
     }
 
     fn new_member_id(&mut self) -> Text {
-        let name = self.request.group_instance_id.as_deref().unwrap_or(self.client_id);
+        let name = self.request.group_instance_id.as_deref().unwrap_or(self.client.id);
         let name = prefix(name, MEMBER_NAME_BYTES_MAX);
         let uuid = u128::from_be_bytes(self.ids.next_id().0);
         let [a, b, c, d] = [uuid >> 96, uuid >> 80, uuid >> 64, uuid >> 48];
@@ -128,7 +128,7 @@ impl ClassicGroup {
             joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
         } else if self.bytes_with(&joining) > GROUP_PROTOCOLS_BYTES_MAX {
             joining.refuse(turn, ErrorCode::UnknownServerError);
-        } else if !turn.members.take_for(joining.client_host, self.bytes_added_by(&joining)) {
+        } else if !turn.members.take_for(joining.client.host, self.bytes_added_by(&joining)) {
             joining.refuse(turn, ErrorCode::CoordinatorNotAvailable);
         } else if member_id.is_empty() {
             self.join_new_member(turn, joining);
@@ -229,8 +229,8 @@ impl ClassicGroup {
             Identity {
                 member_id: member_id.clone(),
                 instance_id: request.group_instance_id.as_deref().map(Text::from),
-                client_id: Text::from(joining.client_id),
-                client_host: Text::from(joining.client_host),
+                client_id: Text::from(joining.client.id),
+                client_host: Text::from(joining.client.host),
                 rebalance_timeout_ms: request.rebalance_timeout_ms,
                 session_timeout_ms: request.session_timeout_ms,
             },

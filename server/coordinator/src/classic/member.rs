@@ -1,8 +1,10 @@
 //! A member of a classic group.
 
 use super::parked::Parked;
+use crate::client::Client;
 use crate::text::{Blob, Text};
 use crate::timers::Timer;
+use crate::turn::Heard;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::messages::JoinGroupRequestProtocol;
@@ -56,14 +58,12 @@ impl Identity {
 }
 
 impl Member {
-    /// The id and the host of its client.
-    pub(crate) fn client(&self) -> (&str, &str) {
-        (&self.identity.client_id, &self.identity.client_host)
+    pub(crate) fn client(&self) -> Client<'_> {
+        Client { id: &self.identity.client_id, host: &self.identity.client_host }
     }
 
-    /// The time at which the session last began, and the connection of the last request.
-    pub(crate) fn heard(&self) -> (i64, Option<u64>) {
-        (self.heard_at, self.heard_on)
+    pub(crate) fn heard(&self) -> Heard {
+        Heard { at: self.heard_at, on: self.heard_on }
     }
 
     pub(crate) fn new(identity: Identity, protocols: Vec<Protocol>) -> Self {

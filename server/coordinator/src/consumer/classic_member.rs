@@ -17,7 +17,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::consumer_protocol::PROTOCOL_TYPE;
-use muster_codec::messages::ConsumerGroupHeartbeatTopicPartitions as Reported;
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatTopicPartitions as Reported, HeartbeatRequest, SyncGroupRequest,
+};
 
 /// A member of a classic group while the group is converted to a consumer group.
 pub(crate) struct MigratingMember {
@@ -164,12 +166,11 @@ impl ConsumerGroup {
     pub(crate) fn classic_heartbeat(
         &mut self,
         turn: &mut Turn<'_, '_>,
-        (member_id, instance_id): (&str, Option<&str>),
-        generation: i32,
+        request: &HeartbeatRequest<'_>,
     ) -> Result<(), ErrorCode> {
-        let found = self.classic_member(member_id, instance_id);
+        let found = self.classic_member(&request.member_id, request.group_instance_id.as_deref());
         let (number, member, classic) = found.map_err(|refusal| refusal.error)?;
-        if member.current.epoch != generation {
+        if member.current.epoch != request.generation_id {
             return Err(ErrorCode::IllegalGeneration);
         }
         let current = &member.current;
@@ -205,18 +206,16 @@ impl ConsumerGroup {
     pub(crate) fn classic_sync(
         &mut self,
         turn: &mut Turn<'_, '_>,
-        (member_id, instance_id): (&str, Option<&str>),
-        generation: i32,
-        (protocol_type, protocol): (Option<&str>, Option<&str>),
+        request: &SyncGroupRequest<'_>,
     ) -> Result<&Member, ErrorCode> {
-        let found = self.classic_member(member_id, instance_id);
+        let found = self.classic_member(&request.member_id, request.group_instance_id.as_deref());
         let (number, member, classic) = found.map_err(|refusal| refusal.error)?;
         let own = classic.protocols.first().map(|(name, _)| &**name);
-        if member.current.epoch != generation {
+        if member.current.epoch != request.generation_id {
             return Err(ErrorCode::IllegalGeneration);
         }
-        if protocol_type.is_some_and(|it| it != PROTOCOL_TYPE)
-            || protocol.is_some_and(|it| Some(it) != own)
+        if request.protocol_type.as_deref().is_some_and(|it| it != PROTOCOL_TYPE)
+            || request.protocol_name.as_deref().is_some_and(|it| Some(it) != own)
         {
             return Err(ErrorCode::InconsistentGroupProtocol);
         }

@@ -27,7 +27,7 @@ impl ConsumerGroup {
             || regex != Change::None && !waits
             || self.prefers_another_assignor(turn.config, change);
         let is_outdated = if waits && !bumps {
-            self.exchange(turn, (before, after))
+            self.exchange(turn, before, after)
         } else {
             self.is_outdated(turn.topics)
         };
@@ -64,7 +64,8 @@ impl ConsumerGroup {
     pub(super) fn exchange(
         &mut self,
         turn: &mut Turn<'_, '_>,
-        (before, after): (&Profile, &Profile),
+        before: &Profile,
+        after: &Profile,
     ) -> bool {
         let mut hash = |names: &Subscriptions| turn.hashes.of_group(turn.topics, names.names());
         let is_changed = self.checked_version.is_none()

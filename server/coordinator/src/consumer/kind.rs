@@ -6,12 +6,12 @@ use super::member::{Current, Member, Profile, current_to_record};
 use super::{Consumer, ConsumerGroup, records};
 use crate::allowance::Allowance;
 use crate::assignors::{Computation, SubscriptionType};
+use crate::client::Client;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
 use crate::modern::heartbeat::{Existing, Outcome, Settling};
 use crate::modern::kind::{HeartbeatFields, Kind, Report};
-use crate::modern::member::Client;
 use crate::modern::owned::{Owned, Partitions};
 use crate::modern::records::{group_key, member_key, record_methods, target_value};
 use crate::modern::static_members::{HasStatic, StaticMembers};
@@ -93,8 +93,8 @@ impl Kind for Consumer {
         group.refuse_if_large(members, before, after)
     }
 
-    fn client(profile: &Profile) -> (&str, &str) {
-        (&profile.client_id, &profile.client_host)
+    fn client(profile: &Profile) -> Client<'_> {
+        Client { id: &profile.client_id, host: &profile.client_host }
     }
 
     fn revocation_timeout_ms(profile: &Profile) -> i32 {

@@ -1,6 +1,7 @@
 //! A member of a consumer group: its subscription and its assignment.
 
-use crate::modern::member::{Client, MemberState};
+use crate::client::Client;
+use crate::modern::member::MemberState;
 use crate::modern::names::{self, Names, has_names, sorted};
 use crate::modern::owned::{KeyPartitions, Owned, OwnedPartition, owned};
 use crate::text::{Blob, TEXT_BYTES, Text, merged, owned as text, shared};

@@ -179,7 +179,7 @@ impl ConsumerGroup {
             }
         }
         if must_resolve || self.own.regexes.subscribed > 0 {
-            self.maybe_resolve(turn, (old, new), must_resolve);
+            self.maybe_resolve(turn, old, new, must_resolve);
         }
         Ok(change)
     }
@@ -188,7 +188,8 @@ impl ConsumerGroup {
     fn maybe_resolve(
         &mut self,
         turn: &mut Turn<'_, '_>,
-        (old, new): (Option<&Text>, Option<&Text>),
+        old: Option<&Text>,
+        new: Option<&Text>,
         must_resolve: bool,
     ) {
         if !self.may_resolve(turn) {

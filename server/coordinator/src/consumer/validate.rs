@@ -74,6 +74,6 @@ impl ConsumerGroup {
         let added = profile.own_bytes() + self.own.names.bytes_added_by(&profile.topics);
         let of_group = self.own.profile_bytes + self.own.names.bytes() + added;
         let added = added.saturating_sub(before.own_bytes());
-        profile_refusal(profile.bytes(), of_group, added, (members, &profile.client_host))
+        profile_refusal(profile.bytes(), of_group, added, members, &profile.client_host)
     }
 }

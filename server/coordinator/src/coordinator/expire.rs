@@ -13,6 +13,7 @@ use crate::output::Output;
 use crate::share::ShareGroup;
 use crate::streams::StreamsGroup;
 use crate::timers::TimerKey;
+use crate::turn::Heard;
 use crate::turn::Turn;
 use alloc::vec::Vec;
 use muster_codec::Wall;
@@ -191,8 +192,9 @@ fn removed_member<K: modern::kind::Kind>(
     let why = why(&key);
     let number = group.expired_member(turn, member_id, key)?;
     let slot = group.members.slot(number)?;
-    let client = slot.member.as_ref().map_or(("", ""), |member| K::client(&member.profile));
-    turn.removed(member_id, client, why, (slot.timers.heard_at, slot.timers.heard_on));
+    let client = slot.member.as_ref().map(|member| K::client(&member.profile));
+    let heard = Heard { at: slot.timers.heard_at, on: slot.timers.heard_on };
+    turn.removed(member_id, client.unwrap_or_default(), why, heard);
     Some(number)
 }
 

@@ -1,5 +1,6 @@
 //! Routes each request to its group. A coordinator has the groups of one slot.
 
+mod caller;
 pub mod counts;
 mod delete_groups;
 mod deletions;
@@ -20,6 +21,7 @@ mod snapshots;
 mod topology_descriptions;
 mod view;
 
+pub use caller::Caller;
 pub use describe::Listing;
 pub use restate::StateWalk;
 pub use snapshots::NextGroup;
@@ -30,7 +32,7 @@ use crate::changes::Changes;
 use crate::classic::ClassicGroup;
 use crate::committed::Committed;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
-use crate::context::{Around, Context, DeletedTopic, Describes, Topics};
+use crate::context::{Around, Context, DeletedTopic, Topics};
 use crate::counters::{Counted, Counters};
 use crate::event::{Event, Rebalance};
 use crate::group::{Entry, Group, Kind};
@@ -38,7 +40,7 @@ use crate::groups::{Groups, Listed};
 use crate::limits::EXPIRE_RECORDS_MAX;
 use crate::noted::Noted;
 use crate::offsets;
-use crate::output::{Output, RequestId};
+use crate::output::Output;
 use crate::payers::Payers;
 use crate::pending::{OpenTransaction, PendingOffsets};
 use crate::rebalances::Rebalances;
@@ -48,24 +50,10 @@ use crate::timers::{Reason, Timer, TimerKey, Timers};
 use crate::topic_hashes::TopicHashes;
 use crate::turn::Turn;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use deletions::Deletions;
 use loads::Loads;
 use muster_codec::{ErrorCode, GroupRequest, Wall};
-
-/// The sender of a request, and the request's version.
-#[derive(Debug, Clone, Copy)]
-pub struct Caller<'r> {
-    pub request: RequestId,
-    pub api_version: i16,
-    pub client_id: &'r str,
-    /// The client's address as Kafka prints it: `/127.0.0.1`.
-    pub client_host: &'r str,
-    /// The topics that the client may describe; None for all. As in Kafka, a group's regular
-    /// expressions match only topics that the client of the resolving heartbeat may describe.
-    pub describes: Option<&'r Arc<dyn Describes>>,
-}
 
 /// The groups of a slot.
 #[derive(Debug)]

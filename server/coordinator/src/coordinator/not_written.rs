@@ -14,6 +14,7 @@ use crate::output::Output;
 use crate::turn::Turn;
 use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
+use muster_codec::{ErrorCode, Wall};
 
 impl Coordinator {
     /// Called instead of [`Self::replay`] for records of an [`Output`] that were not written. The

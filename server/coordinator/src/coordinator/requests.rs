@@ -45,9 +45,7 @@ impl Coordinator {
                 None | Some(Group::Share(_) | Group::Streams(_)) => ErrorCode::UnknownMemberId,
                 Some(Group::Classic(group)) => group.heartbeat(turn, request),
                 Some(Group::Consumer(group)) => {
-                    let member = (&*request.member_id, request.group_instance_id.as_deref());
-                    let beat = group.classic_heartbeat(turn, member, request.generation_id);
-                    beat.err().unwrap_or(ErrorCode::None)
+                    group.classic_heartbeat(turn, request).err().unwrap_or(ErrorCode::None)
                 }
             };
             let response = HeartbeatResponse { error_code: error as i16, ..Default::default() };
@@ -63,8 +61,7 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let around = context.around();
-        let client = (caller.client_id, caller.client_host);
-        let joining = Joining::new(parked(caller), client, request, context.ids);
+        let joining = Joining::new(parked(caller), caller.client(), request, context.ids);
         // Only a request without a member id creates a group.
         let is_deleted = || self.deletions.refusal(&joining.request.group_id);
         let refusal = joining.refusal(&self.config).or_else(is_deleted);

@@ -208,7 +208,8 @@ impl Coordinator {
         if let Err(damage) = self.groups.load(
             &mut self.timers,
             group_id,
-            (&mut self.counters.gauges, &mut self.payers),
+            &mut self.counters.gauges,
+            &mut self.payers,
         ) {
             self.damage.get_or_insert(damage);
         }

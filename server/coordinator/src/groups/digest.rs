@@ -56,7 +56,9 @@ pub(crate) fn hash_of(
     for (topic, partitions) in topics {
         hash_text(&mut hash, topic);
         hash.update(&(partitions.len() as u64).to_be_bytes());
-        partitions.iter().for_each(|it| hash_committed(&mut hash, it));
+        for (partition, committed) in partitions.iter() {
+            hash_committed(&mut hash, partition, committed);
+        }
     }
     pending.into_iter().for_each(|pending| hash_pending(&mut hash, pending));
     Some(hash.digest())
@@ -72,14 +74,14 @@ fn hash_pending(hash: &mut Xxh3, pending: &GroupPending) {
             hash.update(&producer.id.to_be_bytes());
             hash.update(&producer.epoch.to_be_bytes());
             hash.update(&[u8::from(is_superseded)]);
-            hash_committed(hash, (partition, committed));
+            hash_committed(hash, partition, committed);
         }
     }
 }
 
-/// Hashes all fields of an offset. Its record is not enough, because each version lacks some
-/// fields.
-fn hash_committed(hash: &mut Xxh3, (partition, committed): (i32, &Committed)) {
+/// Hashes all fields of an offset. A hash of its record would miss some fields, because each
+/// version of the record lacks some.
+fn hash_committed(hash: &mut Xxh3, partition: i32, committed: &Committed) {
     let Committed { offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id } =
         committed;
     hash_text(hash, metadata);

@@ -71,7 +71,8 @@ impl Groups {
         &mut self,
         timers: &mut Timers,
         group_id: &str,
-        (gauges, payers): (&mut Gauges, &mut Payers),
+        gauges: &mut Gauges,
+        payers: &mut Payers,
     ) -> Result<(), SnapshotDamage> {
         if self.unloaded.len() == 0 || self.entries.contains_key(group_id) {
             return Ok(());

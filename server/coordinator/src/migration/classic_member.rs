@@ -184,8 +184,8 @@ fn profile(
     let instance_id = request.group_instance_id.as_deref().map(Text::from);
     let profile = Profile {
         instance_id: instance_id.or_else(|| before.instance_id.clone()),
-        client_id: Text::from(joining.client_id),
-        client_host: Text::from(joining.client_host),
+        client_id: Text::from(joining.client.id),
+        client_host: Text::from(joining.client.host),
         rebalance_timeout_ms: match request.rebalance_timeout_ms {
             -1 => before.rebalance_timeout_ms,
             timeout => timeout,
@@ -207,10 +207,7 @@ pub(crate) fn sync<'r>(
     parked: Parked,
     request: SyncGroupRequest<'r>,
 ) {
-    let member = (&*request.member_id, request.group_instance_id.as_deref());
-    let protocol = (request.protocol_type.as_deref(), request.protocol_name.as_deref());
-    let synced = group.classic_sync(turn, member, request.generation_id, protocol);
-    let assignment = match synced {
+    let assignment = match group.classic_sync(turn, &request) {
         Ok(member) => {
             let metadata = member.profile.classic.as_ref().and_then(|it| it.protocols.first());
             let metadata = metadata.map(|(_, metadata)| &**metadata).unwrap_or_default();

@@ -2,11 +2,12 @@
 
 use super::epoch::{ProfileChange, ProfileEffect};
 use super::kind::{HeartbeatFields, Kind};
-use super::member::{Client, CurrentOf, Member, MemberOf, MemberState};
+use super::member::{CurrentOf, Member, MemberOf, MemberState};
 use super::reconcile::Reconciliation;
 use super::target::{Delay, MemberTarget, MemberUpdate};
 use super::validate::JOIN;
 use super::{Draft, Group, Refusal, refuse};
+use crate::client::Client;
 use crate::event::Cause;
 use crate::text::Text;
 use crate::turn::Turn;

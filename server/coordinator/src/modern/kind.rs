@@ -19,13 +19,14 @@ use super::Group;
 use super::Refusal;
 use super::epoch::{ProfileChange, ProfileEffect};
 use super::heartbeat::{Existing, Outcome, Settling};
-use super::member::{Client, CurrentOf, MemberOf};
+use super::member::{CurrentOf, MemberOf};
 use super::members::OwnTimers;
 use super::owned::{Key, Owned, Partitions};
 use super::reconcile::Split;
 use super::subscriptions::Subscriptions;
 use super::target::{MemberUpdate, Targets};
 use crate::allowance::Allowance;
+use crate::client::Client;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::timers::Timers;
@@ -120,8 +121,8 @@ pub(crate) trait Kind: Debug + Default {
         after: &Self::Profile,
     ) -> Result<(), Refusal>;
 
-    /// The id and the host of a member's client.
-    fn client(profile: &Self::Profile) -> (&str, &str);
+    /// A member's client.
+    fn client(profile: &Self::Profile) -> Client<'_>;
 
     /// The time in milliseconds within which a member must revoke partitions.
     fn revocation_timeout_ms(profile: &Self::Profile) -> i32;

@@ -45,13 +45,6 @@ pub(crate) enum MemberState {
     Unknown,
 }
 
-/// The client that sent a heartbeat.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Client<'r> {
-    pub(crate) id: &'r str,
-    pub(crate) host: &'r str,
-}
-
 impl MemberState {
     /// The state with this number in a record.
     pub(crate) fn from_number(number: i8) -> Self {

@@ -42,6 +42,7 @@ mod timers;
 pub(crate) mod topic_targets;
 pub(crate) mod validate;
 
+use crate::client::Client;
 use crate::context::Topics;
 use crate::text::Text;
 use alloc::collections::BTreeMap;
@@ -185,8 +186,8 @@ impl<K: Kind> Group<K> {
         self.members.slot(number).map(|slot| &*slot.id)
     }
 
-    /// The member of a slot: its id, and its client's id and host.
-    pub(crate) fn named(&self, number: u32) -> Option<(&str, (&str, &str))> {
+    /// The member of a slot: its id and its client.
+    pub(crate) fn named(&self, number: u32) -> Option<(&str, Client<'_>)> {
         let slot = self.members.slot(number)?;
         Some((&slot.id, K::client(&slot.member.as_ref()?.profile)))
     }

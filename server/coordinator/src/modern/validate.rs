@@ -43,7 +43,8 @@ pub(crate) fn profile_refusal(
     bytes: usize,
     of_group: usize,
     added: usize,
-    (members, host): (&mut Allowance, &str),
+    members: &mut Allowance,
+    host: &str,
 ) -> Result<(), Refusal> {
     if bytes > MEMBER_PROFILE_BYTES_MAX || of_group > GROUP_PROTOCOLS_BYTES_MAX {
         refuse(ErrorCode::UnknownServerError, "The member's metadata is too large.")

@@ -6,12 +6,12 @@ use super::targets::{Computed, ShareTargets};
 use super::{Share, ShareGroup, records, subscription_type};
 use crate::allowance::Allowance;
 use crate::assignors::SubscriptionType;
+use crate::client::Client;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
 use crate::modern::heartbeat::{Existing, Outcome, Settling};
 use crate::modern::kind::{HeartbeatFields, Kind, Report};
-use crate::modern::member::Client;
 use crate::modern::members::NoTimers;
 use crate::modern::owned::{Owned, Partitions};
 use crate::modern::records::{group_key, member_key, record_methods, target_value};
@@ -94,8 +94,8 @@ impl Kind for Share {
         group.refuse_if_large(members, before, after)
     }
 
-    fn client(profile: &Profile) -> (&str, &str) {
-        (&profile.client_id, &profile.client_host)
+    fn client(profile: &Profile) -> Client<'_> {
+        Client { id: &profile.client_id, host: &profile.client_host }
     }
 
     fn revocation_timeout_ms(_: &Profile) -> i32 {

@@ -1,6 +1,7 @@
 //! A member of a share group.
 
-use crate::modern::member::{Client, MemberState};
+use crate::client::Client;
+use crate::modern::member::MemberState;
 use crate::modern::names::{self, Names, has_names, sorted};
 use crate::modern::owned::{KeyPartitions, Owned, owned};
 use crate::text::{TEXT_BYTES, Text, merged, owned as text, shared};

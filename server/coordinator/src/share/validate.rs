@@ -54,6 +54,6 @@ impl ShareGroup {
         let added = after.own_bytes() + self.own.names.bytes_added_by(&after.topics);
         let of_group = self.member_bytes() + added;
         let added = added.saturating_sub(before.own_bytes());
-        profile_refusal(after.bytes(), of_group, added, (members, &after.client_host))
+        profile_refusal(after.bytes(), of_group, added, members, &after.client_host)
     }
 }

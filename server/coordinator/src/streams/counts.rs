@@ -130,7 +130,7 @@ impl<'t> PartitionCounts<'t> {
                 });
                 let group: Option<BTreeSet<&str>> = source.chain(repartition).collect();
                 let group = group.ok_or(Failure::Invalid(NO_SUCH_TOPIC))?;
-                self.force_copartition(&group, (&fixed, same), &flexible)?;
+                self.force_copartition(&group, &fixed, same, &flexible)?;
             }
         }
         Ok(())
@@ -139,7 +139,8 @@ impl<'t> PartitionCounts<'t> {
     fn force_copartition(
         &mut self,
         group: &BTreeSet<&str>,
-        (fixed, same): (&BTreeSet<&str>, Option<i32>),
+        fixed: &BTreeSet<&str>,
+        same: Option<i32>,
         flexible: &BTreeSet<&str>,
     ) -> Result<(), Failure> {
         if group.is_empty() {

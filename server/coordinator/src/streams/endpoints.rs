@@ -69,7 +69,8 @@ impl StreamsGroup {
     pub(super) fn encode_endpoints(
         &mut self,
         turn: &Turn<'_, '_>,
-        (number, member): (u32, &Member),
+        number: u32,
+        member: &Member,
         replaces: Option<u32>,
     ) {
         if self.own.endpoints.encoded.is_some() {

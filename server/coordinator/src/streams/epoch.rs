@@ -37,7 +37,7 @@ impl StreamsGroup {
             self.own.endpoints.topics_changed();
         }
         self.refuse_unknown_tasks()?;
-        self.take_report((&mut turn.members, &change.after.client_host))?;
+        self.take_report(&mut turn.members, &change.after.client_host)?;
         self.gather(turn);
         let is_changed = if self.own.asked.is_static {
             change.before.has_other_place(change.after)
@@ -91,13 +91,13 @@ impl StreamsGroup {
     }
 
     /// Stores the offsets of tasks that a heartbeat reports.
-    fn take_report(&mut self, members: (&mut Allowance, &str)) -> Result<(), Refusal> {
+    fn take_report(&mut self, members: &mut Allowance, host: &str) -> Result<(), Refusal> {
         let Some(report) = self.own.asked.report.take() else { return Ok(()) };
         if report.repeats {
             return refuse(ErrorCode::InvalidRequest, "The offsets name a task twice.");
         }
         let added = self.own.task_offsets.added_by(&report);
-        profile_refusal(0, self.member_bytes() + added, added, members)?;
+        profile_refusal(0, self.member_bytes() + added, added, members, host)?;
         self.own.task_offsets.take(report);
         Ok(())
     }

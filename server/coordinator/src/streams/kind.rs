@@ -9,13 +9,13 @@ use super::task_offsets::Report;
 use super::topology::Topology;
 use super::{Asked, Recorded, Reported, Streams, StreamsGroup};
 use crate::allowance::Allowance;
+use crate::client::Client;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::limits::GROUP_MEMBERS_MAX;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
 use crate::modern::heartbeat::{Existing, Outcome, Settling};
 use crate::modern::kind::{HeartbeatFields, Kind};
-use crate::modern::member::Client;
 use crate::modern::members::NoTimers;
 use crate::modern::owned::{Owned, Partitions};
 use crate::modern::reconcile::Split;
@@ -166,8 +166,8 @@ impl Kind for Streams {
         group.refuse_if_large(members, before, after)
     }
 
-    fn client(profile: &Profile) -> (&str, &str) {
-        (&profile.client_id, &profile.client_host)
+    fn client(profile: &Profile) -> Client<'_> {
+        Client { id: &profile.client_id, host: &profile.client_host }
     }
 
     fn revocation_timeout_ms(profile: &Profile) -> i32 {
@@ -298,7 +298,7 @@ impl Kind for Streams {
             group.endpoints_changed();
         }
         if request.endpoint_information_epoch != group.own.endpoints.epoch {
-            group.encode_endpoints(turn, (*number, member), *replaces);
+            group.encode_endpoints(turn, *number, member, *replaces);
         }
     }
 

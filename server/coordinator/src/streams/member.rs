@@ -1,7 +1,8 @@
 //! A member of a streams group: a thread of an application.
 
 use super::task::{Role, TaskKey};
-use crate::modern::member::{Client, MemberState};
+use crate::client::Client;
+use crate::modern::member::MemberState;
 use crate::modern::owned::{KeyPartitions, Owned, OwnedPartition, owned};
 use crate::modern::validate::JOIN;
 use crate::text::{TEXT_BYTES, Text, merged, owned as text, shared};

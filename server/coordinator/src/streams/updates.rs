@@ -77,8 +77,7 @@ impl StreamsGroup {
         }
         let known = self.own.description.as_ref();
         let added = bytes.saturating_sub(known.map_or(0, Description::bytes));
-        let members = (&mut turn.members, host);
-        profile_refusal(0, self.member_bytes() + added, added, members)?;
+        profile_refusal(0, self.member_bytes() + added, added, &mut turn.members, host)?;
         self.own.asking = Asking::default();
         let description = Description::read(sent);
         if known == Some(&description) {

@@ -143,6 +143,6 @@ impl StreamsGroup {
         let added = after.bytes() + topology.map_or(0, |it| it.bytes());
         let of_group = self.member_bytes() + added;
         let added = added.saturating_sub(before.bytes());
-        profile_refusal(after.bytes(), of_group, added, (members, &after.client_host))
+        profile_refusal(after.bytes(), of_group, added, members, &after.client_host)
     }
 }

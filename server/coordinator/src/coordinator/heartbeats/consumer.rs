@@ -29,7 +29,7 @@ impl Coordinator {
         if request.member_id.is_empty() && valid.is_ok() {
             request.member_id = Str::Owned(format!("{}", context.ids.next_id()));
         }
-        self.route::<Consumer>(context, caller, (valid, &request), output);
+        self.route::<Consumer>(context, caller, valid, &request, output);
     }
 }
 

@@ -6,10 +6,10 @@ mod share;
 mod streams;
 
 use super::{Caller, Coordinator};
+use crate::client::Client;
 use crate::context::Context;
 use crate::group::{Entry, Group};
 use crate::modern::kind::{HeartbeatFields, Kind};
-use crate::modern::member::Client;
 use crate::modern::validate::{JOIN, unknown_member};
 use crate::modern::{self, Draft, Refusal, refuse};
 use crate::output::Output;
@@ -84,7 +84,8 @@ impl Coordinator {
         &mut self,
         context: &mut Context<'_>,
         caller: Caller<'r>,
-        (valid, heartbeat): (Result<(), Refusal>, &K::Heartbeat<'r>),
+        valid: Result<(), Refusal>,
+        heartbeat: &K::Heartbeat<'r>,
         output: &mut Output<'r>,
     ) where
         K::Answer<'r>: Into<Response<'r>>,
@@ -98,7 +99,7 @@ impl Coordinator {
             turn.describes = caller.describes;
             let answer = valid.and_then(|()| serve::<K>(turn, entry, caller, heartbeat));
             if let Err(refusal) = &answer {
-                turn.refused((caller.client_id, caller.client_host), refusal.error);
+                turn.refused(caller.client(), refusal.error);
             }
             turn.answer(caller.request, answer.unwrap_or_else(K::refused));
         });
@@ -161,7 +162,7 @@ fn join_or_stay<'r, K: Routed>(
     caller: Caller<'r>,
     heartbeat: &K::Heartbeat<'r>,
 ) -> Result<K::Answer<'r>, Refusal> {
-    let client = Client { id: caller.client_id, host: caller.client_host };
+    let client = caller.client();
     if let Some(group) = entry.group.as_mut().and_then(K::of) {
         return K::beat(group, turn, draft, client, heartbeat);
     }
@@ -185,7 +186,7 @@ fn leave<'r, K: Routed>(
     let Some(group) = entry.group.as_mut().and_then(K::of) else { return not_found::<K, _>() };
     if let Some(number) = K::leaving(group, draft, heartbeat)? {
         // A heartbeat contains no reason for leaving.
-        turn.left(heartbeat.member_id(), (caller.client_id, caller.client_host), None);
+        turn.left(heartbeat.member_id(), caller.client(), None);
         K::fence(turn, draft, entry, number);
     }
     Ok(K::left(heartbeat))

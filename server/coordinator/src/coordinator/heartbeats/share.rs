@@ -20,7 +20,7 @@ impl Coordinator {
         request: &ShareGroupHeartbeatRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        self.route::<Share>(context, caller, (validate(request), request), output);
+        self.route::<Share>(context, caller, validate(request), request, output);
     }
 }
 

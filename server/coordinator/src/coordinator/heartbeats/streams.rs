@@ -2,10 +2,10 @@
 
 use super::{Routed, not_found};
 use crate::classic;
+use crate::client::Client;
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
-use crate::modern::member::Client;
 use crate::modern::{Draft, Refusal};
 use crate::output::Output;
 use crate::streams::validate::validate;
@@ -26,7 +26,8 @@ impl Coordinator {
         self.route::<Streams>(
             context,
             caller,
-            (valid, &Beat::new(caller.api_version, request)),
+            valid,
+            &Beat::new(caller.api_version, request),
             output,
         );
     }

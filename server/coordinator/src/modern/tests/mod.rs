@@ -3,10 +3,11 @@
 mod records;
 mod tasks;
 
-use super::member::{Client, MemberState};
+use super::member::MemberState;
 use super::owned::Owned;
 use super::{Draft, Group, Refusal, State};
 use crate::allowance::Allowance;
+use crate::client::Client;
 use crate::config::{Config, GroupConfigs};
 use crate::context::NoTopics;
 use crate::counters::Events;

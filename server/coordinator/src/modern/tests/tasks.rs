@@ -4,7 +4,7 @@
 use super::super::epoch::{ProfileChange, ProfileEffect};
 use super::super::heartbeat::{Existing, Outcome, Settling};
 use super::super::kind::{HeartbeatFields, Kind, Part};
-use super::super::member::{Client, CurrentOf, MemberOf};
+use super::super::member::{CurrentOf, MemberOf};
 use super::super::members::NoTimers;
 use super::super::owned::{KeyPartitions, Owned, Partitions};
 use super::super::subscriptions::Subscriptions;
@@ -13,6 +13,7 @@ use super::super::validate::{JOIN, unknown_member, validate_epoch};
 use super::super::{Draft, Group, Refusal};
 use super::records::{current, group_key, id_of, member_key, owned_value, task_of};
 use crate::allowance::Allowance;
+use crate::client::Client;
 use crate::config::{Config, GroupConfig};
 use crate::counters::Events;
 use crate::timers::Timers;
@@ -156,8 +157,8 @@ impl Kind for Tasks {
         Ok(())
     }
 
-    fn client(_: &String) -> (&str, &str) {
-        ("", "")
+    fn client(_: &String) -> Client<'_> {
+        Client::default()
     }
 
     fn revocation_timeout_ms(_: &String) -> i32 {
