@@ -47,14 +47,14 @@ impl ClassicGroup {
     }
 
     /// Answers all parked requests with errors, because the group is removed or converted.
-    pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
+    pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
         for member_id in self.members.ids() {
             if let Some(parked) = self.members.take_parked_join(&member_id) {
-                parked.refuse_join(turn, ErrorCode::RebalanceInProgress, &member_id);
+                parked.refuse_join(turn, error, &member_id);
             }
             let parked = self.members.get_mut(&member_id).and_then(|it| it.parked_sync.take());
             if let Some(parked) = parked {
-                parked.refuse_sync(turn, ErrorCode::RebalanceInProgress);
+                parked.refuse_sync(turn, error);
             }
         }
     }

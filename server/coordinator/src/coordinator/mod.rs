@@ -14,6 +14,7 @@ mod recovery;
 mod replay;
 mod requests;
 mod reset;
+mod resign;
 mod restate;
 mod share_offsets;
 mod shared_limits;

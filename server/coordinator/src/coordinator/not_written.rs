@@ -12,7 +12,6 @@ use crate::group::{Entry, Group};
 use crate::group::{group_records, replay_in};
 use crate::output::Output;
 use crate::turn::Turn;
-use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use muster_codec::{ErrorCode, Wall};
 
@@ -64,7 +63,7 @@ fn make_again(turn: &mut Turn<'_, '_>, entry: &mut Entry) {
     }
     let replaced = [entry.successor.take().map(|group| *group), entry.group.take()];
     for mut group in replaced.into_iter().flatten() {
-        group.dismiss_all(turn);
+        group.dismiss_all(turn, ErrorCode::RebalanceInProgress);
         group.removed(turn.timers);
     }
     // A simple group has no record, and its timestamp does not matter for retention.

@@ -8,6 +8,7 @@ use crate::offsets;
 use crate::output::Output;
 use crate::text::Text;
 use crate::turn::Turn;
+use muster_codec::ErrorCode;
 
 impl Coordinator {
     /// Removes groups after `after`, with their members and offsets, up to the limit of one call.
@@ -41,7 +42,7 @@ fn reset_group(turn: &mut Turn<'_, '_>, entry: &mut Entry) -> bool {
         return false;
     }
     if let Some(group) = &mut entry.group {
-        group.dismiss_all(turn);
+        group.dismiss_all(turn, ErrorCode::RebalanceInProgress);
         group.write_tombstones(turn, &entry.id);
     }
     true

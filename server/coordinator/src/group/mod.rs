@@ -366,9 +366,9 @@ impl Group {
     }
 
     /// Answers the parked requests of a group that is removed. Their clients must join again.
-    pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
+    pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
         match self {
-            Self::Classic(group) => group.dismiss_all(turn),
+            Self::Classic(group) => group.dismiss_all(turn, error),
             Self::Consumer(_) | Self::Share(_) | Self::Streams(_) => {}
         }
     }

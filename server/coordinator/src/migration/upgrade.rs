@@ -28,7 +28,7 @@ pub(crate) fn upgrade(
     group: &mut ClassicGroup,
 ) -> Result<ConsumerGroup, Refusal> {
     validate(turn.config, group)?;
-    group.dismiss_all(turn);
+    group.dismiss_all(turn, ErrorCode::RebalanceInProgress);
     draft.push(classic::tombstone(id));
     let protocol = group.protocol().cloned();
     let mut members = Vec::new();
