@@ -6,7 +6,7 @@
 
 use super::limits::REPORT_AGAIN_MS;
 use crate::placement::Placement;
-use muster_transactions::link::{Link, Received};
+use muster_transactions::link::{Link, Received, Reporting};
 use muster_transactions::message::{FromSlot, OpenIn, Reported, ToSlot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -127,16 +127,17 @@ impl Links {
         is_whole: bool,
     ) -> Vec<(u32, FromSlot)> {
         let pairs = self.syncing.take().unwrap_or_default();
-        let are = (self.may_have_lost_writes, is_whole);
-        // The report to each coordinator names the transactions of all coordinators, so one copy is
-        // shared.
+        let may_have_lost_writes = self.may_have_lost_writes;
+        // The reports of a slot name the same transactions for every coordinator, so they share
+        // one copy.
         let open: BTreeMap<u32, Arc<[OpenIn]>> =
             open.iter().map(|(slot, open)| (*slot, Arc::from(&open[..]))).collect();
         let mut reports = Vec::with_capacity(pairs.len());
         for (slot, coordinator) in pairs {
             let open = open.get(&slot).cloned().unwrap_or_default();
             let Some((link, session)) = self.link(slot, coordinator) else { continue };
-            let report = link.report((slot, session), are, open);
+            let by = Reporting { slot, session, may_have_lost_writes, is_whole };
+            let report = link.report(by, open);
             reports.push((coordinator, FromSlot::Report(report)));
         }
         self.again_at = Some(now.saturating_add(REPORT_AGAIN_MS));

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::limits::{OPEN_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use crate::message::Producer;
-use crate::operation::{Action, Done, Operation, Refusal, Reply, To};
+use crate::operation::{Action, Done, Operation, Refusal, Reply, To, Wait};
 use crate::output::Output;
 use crate::partition_set::PartitionSet;
 use crate::reply::{added, not_attempted, refused, verified};
@@ -105,7 +105,9 @@ impl Coordinator {
         match done {
             Ok(Done::Verified(missing)) => verified(&partitions, &missing),
             Ok(Done::Added | Done::Identity(_)) => added(&partitions),
-            Err(Refusal::Now(error) | Refusal::Wait(_, error)) => refused(&partitions, error),
+            Err(Refusal::Now(error) | Refusal::Wait(Wait { error, .. })) => {
+                refused(&partitions, error)
+            }
             Err(Refusal::Begun) => refused(&partitions, ErrorCode::ConcurrentTransactions),
         }
     }

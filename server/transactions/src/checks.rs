@@ -26,7 +26,7 @@ impl Coordinator {
     pub fn open_producers(&self) -> impl Iterator<Item = i64> {
         let entries = self.open.iter().filter_map(|id| self.ids.get(id));
         let open = entries.filter(|entry| !entry.durable.state.is_at_rest() || entry.is_pending());
-        open.flat_map(|entry| [entry.durable.producer_id, entry.durable.next_identity().0])
+        open.flat_map(|entry| [entry.durable.producer_id, entry.durable.next_identity().id])
     }
 
     /// The ids with a record after a position.

@@ -9,7 +9,7 @@ use crate::ids::Ids;
 use crate::limits::TRANSACTION_WAIT_MS;
 use crate::markers::WrittenMarkers;
 use crate::message::{FromSlot, Question, QuestionKind, Stamp, ToSlotBody};
-use crate::operation::{Action, Done, Operation, Refusal, Reply, WaitFor};
+use crate::operation::{Action, Done, Operation, Refusal, Reply, Wait, WaitFor};
 use crate::output::{Output, RequestId};
 use crate::response::Request;
 use crate::state::{Durable, EPOCH_PER_TRANSACTION, State, record};
@@ -125,8 +125,8 @@ impl Coordinator {
             }
             FromSlot::Marked { stamp, partitions, is_synced, is_whole } => {
                 if stamp.coordinator_epoch == self.epoch {
-                    let are = (is_synced, is_whole);
-                    self.marked(context, stamp.sequence, &partitions, are, out);
+                    let sequence = stamp.sequence;
+                    self.marked(context, sequence, &partitions, is_synced, is_whole, out);
                 }
             }
         }
@@ -203,9 +203,7 @@ impl Coordinator {
             Ok(done) => self.reply(&operation, Ok(done), visible_at, out),
             Err(Refusal::Now(error)) => self.reply(&operation, Err(error), visible_at, out),
             Err(Refusal::Begun) => self.decision_answers(operation),
-            Err(Refusal::Wait(wait_for, error)) => {
-                self.park(context, operation, (wait_for, error), visible_at, out);
-            }
+            Err(Refusal::Wait(wait)) => self.park(context, operation, wait, visible_at, out),
         }
     }
 
@@ -215,17 +213,16 @@ impl Coordinator {
         &mut self,
         context: &Context<'_>,
         operation: Operation,
-        (wait_for, error): (WaitFor, ErrorCode),
+        wait: Wait,
         visible_at: u64,
         out: &mut Output,
     ) {
-        let wait_ms = match wait_for {
+        let wait_ms = match wait.until {
             WaitFor::Transaction if operation.action.names_transaction() => TRANSACTION_WAIT_MS,
             WaitFor::Transaction | WaitFor::Others => self.config.retry_backoff_max_ms,
         };
-        if let Err(operation) = self.waits.park(operation, (wait_for, error), context.now, wait_ms)
-        {
-            self.reply(&operation, Err(error), visible_at, out);
+        if let Err(operation) = self.waits.park(operation, wait, context.now, wait_ms) {
+            self.reply(&operation, Err(wait.error), visible_at, out);
         }
     }
 

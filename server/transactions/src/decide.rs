@@ -14,13 +14,12 @@ use crate::context::{Context, Slot};
 use crate::coordinator::Coordinator;
 use crate::entry::{Decision, Entry, Phase, Syncing};
 use crate::message::{Marker, Producer, Sync, ToSlotBody};
-use crate::operation::{Action, Done, Operation, Refusal, WaitFor};
+use crate::operation::{Action, Done, Operation, Refusal, Wait};
 use crate::output::Output;
 use crate::partition_set::PartitionSet;
 use crate::state::{Durable, EPOCH_PER_TRANSACTION, State};
 use crate::text::Text;
 use alloc::collections::BTreeMap;
-use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::OFFSETS_TOPIC;
 
@@ -146,10 +145,9 @@ impl Coordinator {
         if is_as_asked {
             return self.reply(&operation, Ok(Done::Identity(identity)), context.position, out);
         }
-        // The transaction could not be committed. After the abort, its client gets the resulting
-        // error.
-        let wait = (WaitFor::Transaction, ErrorCode::ConcurrentTransactions);
-        self.park(context, operation, wait, context.position, out);
+        // The client asked for a commit, but the transaction had to be aborted. The client's
+        // request is tried again after the abort, and then gets the error.
+        self.park(context, operation, Wait::CONCURRENT, context.position, out);
     }
 
     /// Writes Prepare. Also writes Complete if no marker is needed.
@@ -176,18 +174,11 @@ impl Coordinator {
             self.write(id, Some(&durable.completed()), out);
             self.enter(context, id, Phase::Idle);
         } else {
-            let sequence = self.stamp().sequence;
-            self.enter(context, id, Phase::Marking { sequence, remaining: remaining.clone() });
-            self.send_markers(
-                context,
-                (sequence, &durable, &remaining),
-                context.position,
-                None,
-                out,
-            );
+            let (sequence, parts) = (self.stamp().sequence, by_slot(context, &remaining, None));
+            self.enter(context, id, Phase::Marking { sequence, remaining });
+            self.send_markers(sequence, &durable, parts, context.position, out);
         }
-        let (id, epoch) = durable.next_identity();
-        Producer { id, epoch }
+        durable.next_identity()
     }
 
     /// A slot has written the markers of these partitions.
@@ -196,7 +187,8 @@ impl Coordinator {
         context: &mut Context<'_>,
         sequence: u64,
         partitions: &PartitionSet,
-        (is_synced, is_whole): (bool, bool),
+        is_synced: bool,
+        is_whole: bool,
         out: &mut Output,
     ) {
         let Some(id) = self.under_way.get(&sequence).cloned() else { return };
@@ -232,7 +224,7 @@ impl Coordinator {
             self.write(id, Some(&completed), out);
             self.enter(context, id, Phase::Idle);
             if let Some(joined) = joined {
-                self.continue_next(context, id, (&completed, &joined), out);
+                self.continue_next(context, id, &completed, &joined, out);
             }
         }
     }
@@ -243,7 +235,8 @@ impl Coordinator {
         &mut self,
         context: &Context<'_>,
         id: &Text,
-        (completed, joined): (&Durable, &PartitionSet),
+        completed: &Durable,
+        joined: &PartitionSet,
         out: &mut Output,
     ) {
         let has_unsynced = self.ids.get(id).is_some_and(Entry::has_unsynced);
@@ -341,16 +334,16 @@ impl Coordinator {
         match &active.phase {
             Phase::Idle => {}
             Phase::Syncing(Syncing { sequence, remaining, .. }) => {
-                let (sequence, remaining) = (*sequence, remaining.clone());
-                self.send_syncs(context, (sequence, producer, &remaining), slot, out);
+                let (sequence, parts) = (*sequence, by_slot(context, remaining, slot));
+                self.send_syncs(sequence, producer, parts, out);
             }
             Phase::Settling { sequence } => {
-                let (sequence, remaining) = (*sequence, active.unsynced.clone());
-                self.send_syncs(context, (sequence, producer, &remaining), slot, out);
+                let (sequence, parts) = (*sequence, by_slot(context, &active.unsynced, slot));
+                self.send_syncs(sequence, producer, parts, out);
             }
             Phase::Marking { sequence, remaining } => {
-                let (sequence, remaining) = (*sequence, remaining.clone());
-                self.send_markers(context, (sequence, &durable, &remaining), visible_at, slot, out);
+                let (sequence, parts) = (*sequence, by_slot(context, remaining, slot));
+                self.send_markers(sequence, &durable, parts, visible_at, out);
             }
         }
     }
@@ -385,12 +378,12 @@ impl Coordinator {
 
     fn send_syncs(
         &self,
-        context: &Context<'_>,
-        (sequence, producer, remaining): (u64, Producer, &PartitionSet),
-        only: Option<Slot>,
+        sequence: u64,
+        producer: Producer,
+        parts: BTreeMap<Slot, PartitionSet>,
         out: &mut Output,
     ) {
-        for (slot, partitions) in by_slot(context, remaining, only) {
+        for (slot, partitions) in parts {
             let stamp = self.stamp_of(sequence);
             self.send(slot, 0, ToSlotBody::Sync(Sync { stamp, producer, partitions }), out);
         }
@@ -398,16 +391,16 @@ impl Coordinator {
 
     fn send_markers(
         &self,
-        context: &Context<'_>,
-        (sequence, durable, remaining): (u64, &Durable, &PartitionSet),
+        sequence: u64,
+        durable: &Durable,
+        parts: BTreeMap<Slot, PartitionSet>,
         visible_at: u64,
-        only: Option<Slot>,
         out: &mut Output,
     ) {
         let Some(outcome) = durable.state.prepared() else { return };
         let producer = Producer { id: durable.producer_id, epoch: durable.epoch };
         let version = durable.client_version;
-        for (slot, partitions) in by_slot(context, remaining, only) {
+        for (slot, partitions) in parts {
             let stamp = self.stamp_of(sequence);
             let marker = Marker { stamp, producer, outcome, version, partitions };
             self.send(slot, visible_at, ToSlotBody::Marker(marker), out);

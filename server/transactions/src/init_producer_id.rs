@@ -138,11 +138,11 @@ impl Coordinator {
         let (epoch, given) = (entry.durable.epoch, init.given.map(|it| it.epoch));
         let is_current = given.is_none_or(|it| it == epoch);
         let next = if entry.durable.is_exhausted() && is_current {
-            (context.producer_ids.next().ok_or(Refusal::LOADING)?, 0)
+            Producer { id: context.producer_ids.next().ok_or(Refusal::LOADING)?, epoch: 0 }
         } else if is_current {
-            (entry.durable.producer_id, epoch + 1)
+            Producer { id: entry.durable.producer_id, epoch: epoch + 1 }
         } else if given == Some(entry.last_epoch) {
-            (entry.durable.producer_id, epoch)
+            Producer { id: entry.durable.producer_id, epoch }
         } else {
             return Err(ErrorCode::ProducerFenced.into());
         };
@@ -151,7 +151,7 @@ impl Coordinator {
         }
         let durable = entry.durable.initialized(next, init.timeout_ms, context.wall);
         self.write(id, Some(&durable), out);
-        Ok(Done::Identity(Producer { id: next.0, epoch: next.1 }))
+        Ok(Done::Identity(next))
     }
 }
 

@@ -15,6 +15,18 @@ pub struct Link {
     reported: Option<Arc<[OpenIn]>>,
 }
 
+/// The slot's own part of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Reporting {
+    pub slot: Slot,
+    /// The slot's session.
+    pub session: u64,
+    /// Whether acknowledged writes may be missing because the machine lost its memory.
+    pub may_have_lost_writes: bool,
+    /// False if a partition is offline.
+    pub is_whole: bool,
+}
+
 /// How the slot treats a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
@@ -49,14 +61,10 @@ impl Link {
         }
     }
 
-    /// Makes the next report, with all transactions that are open now. It is repeated while
-    /// [`Self::is_unanswered`].
-    pub fn report(
-        &mut self,
-        (slot, session): (Slot, u64),
-        (may_have_lost_writes, is_whole): (bool, bool),
-        open: Arc<[OpenIn]>,
-    ) -> Report {
+    /// Makes a new report of all transactions that are open now. The caller makes another one as
+    /// long as the newest [`Self::is_unanswered`].
+    pub fn report(&mut self, by: Reporting, open: Arc<[OpenIn]>) -> Report {
+        let Reporting { slot, session, may_have_lost_writes, is_whole } = by;
         self.number += 1;
         self.reported = Some(Arc::clone(&open));
         let (coordinator_epoch, number) = (self.coordinator_epoch, self.number);

@@ -90,10 +90,19 @@ pub(crate) enum Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Now(ErrorCode),
-    /// The operation may be retried later. If that takes too long, the error is the answer.
-    Wait(WaitFor, ErrorCode),
-    /// The operation has begun a decision, and is answered when the decision is.
+    /// The operation may be retried later.
+    Wait(Wait),
+    /// The operation has caused a decision that must wait for syncs. The operation is answered when
+    /// the decision is written.
     Begun,
+}
+
+/// How an operation waits until it is retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) until: WaitFor,
+    /// The answer if the operation waits too long.
+    pub(crate) error: ErrorCode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,12 +114,16 @@ pub(crate) enum WaitFor {
 }
 
 impl Refusal {
-    /// A decision is under way.
-    pub(crate) const CONCURRENT: Self =
-        Self::Wait(WaitFor::Transaction, ErrorCode::ConcurrentTransactions);
+    /// The id's transaction is ending, or the record of its next transaction must wait.
+    pub(crate) const CONCURRENT: Self = Self::Wait(Wait::CONCURRENT);
     /// The reports are not complete, or there is no producer id.
     pub(crate) const LOADING: Self =
-        Self::Wait(WaitFor::Others, ErrorCode::CoordinatorLoadInProgress);
+        Self::Wait(Wait { until: WaitFor::Others, error: ErrorCode::CoordinatorLoadInProgress });
+}
+
+impl Wait {
+    pub(crate) const CONCURRENT: Self =
+        Self { until: WaitFor::Transaction, error: ErrorCode::ConcurrentTransactions };
 }
 
 impl From<ErrorCode> for Refusal {

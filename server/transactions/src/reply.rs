@@ -1,7 +1,7 @@
 //! How the result of an operation is answered.
 
 use crate::coordinator::Coordinator;
-use crate::message::{ToSlotBody, Verdict};
+use crate::message::{Producer, ToSlotBody, Verdict};
 use crate::operation::{Action, Done, Operation, Reply};
 use crate::output::Output;
 use crate::partition_set::PartitionSet;
@@ -47,7 +47,7 @@ impl Coordinator {
                 out.answer(to.request, end_response(code, result.ok()), visible_at);
             }
             Reply::Verdict { slot, number } => {
-                self.verdict(operation, (slot, number), result, out);
+                self.verdict(operation, slot, number, result, out);
             }
         }
     }
@@ -55,7 +55,8 @@ impl Coordinator {
     fn verdict(
         &mut self,
         operation: &Operation,
-        (slot, number): (u32, u64),
+        slot: u32,
+        number: u64,
         result: Result<Done, ErrorCode>,
         out: &mut Output,
     ) {
@@ -81,7 +82,7 @@ fn fenced(error: ErrorCode, version: i16, known_from: i16) -> ErrorCode {
 }
 
 fn init_response(error: ErrorCode, done: Option<Done>) -> InitProducerIdResponse {
-    let (producer_id, producer_epoch) = identity(done);
+    let Producer { id: producer_id, epoch: producer_epoch } = identity(done);
     InitProducerIdResponse {
         error_code: error.code(),
         producer_id,
@@ -91,14 +92,16 @@ fn init_response(error: ErrorCode, done: Option<Done>) -> InitProducerIdResponse
 }
 
 fn end_response(error: ErrorCode, done: Option<Done>) -> EndTxnResponse {
-    let (producer_id, producer_epoch) = identity(done);
+    let Producer { id: producer_id, epoch: producer_epoch } = identity(done);
     EndTxnResponse { error_code: error.code(), producer_id, producer_epoch, throttle_time_ms: 0 }
 }
 
-fn identity(done: Option<Done>) -> (i64, i16) {
+fn identity(done: Option<Done>) -> Producer {
     match done {
-        Some(Done::Identity(producer)) => (producer.id, producer.epoch),
-        Some(Done::Added | Done::Verified(_)) | None => (NO_PRODUCER_ID, NO_EPOCH),
+        Some(Done::Identity(producer)) => producer,
+        Some(Done::Added | Done::Verified(_)) | None => {
+            Producer { id: NO_PRODUCER_ID, epoch: NO_EPOCH }
+        }
     }
 }
 

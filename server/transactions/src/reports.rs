@@ -213,7 +213,7 @@ fn must_be_synced(durable: &Durable, known: Known) -> bool {
 fn fate(durable: &Durable, producer: Producer) -> Fate {
     let is_present = producer.id == durable.producer_id && producer.epoch == durable.epoch;
     let is_next = match durable.state.prepared() {
-        Some(_) => durable.next_identity() == (producer.id, producer.epoch),
+        Some(_) => durable.next_identity() == producer,
         None => is_present,
     };
     let marker = durable.last_marker();

@@ -18,7 +18,7 @@ use crate::text::owned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use muster_codec::Wall;
-use muster_codec::record_batch::TransactionOutcome;
+use muster_codec::record_batch::{Producer, TransactionOutcome};
 use muster_codec::records::{
     KeptCommit, TransactionLogKey, TransactionLogValue, TransactionRecord,
 };
@@ -169,7 +169,7 @@ impl Durable {
     /// current, the previous and the next producer id, and the producer ids of kept commits.
     pub(crate) fn producer_ids(&self) -> impl Iterator<Item = i64> {
         let previous = Some(self.previous_producer_id).filter(|it| *it != self.producer_id);
-        let next = self.state.prepared().map(|_| self.next_identity().0);
+        let next = self.state.prepared().map(|_| self.next_identity().id);
         let next = next.filter(|it| *it != self.producer_id);
         let ids = previous.into_iter().chain([self.producer_id]).chain(next);
         let kept = self.kept().iter().map(|kept| kept.producer_id);
@@ -208,21 +208,16 @@ impl Durable {
         self.open.as_ref().map(|open| &open.partitions)
     }
 
-    /// Empty, for a new producer with this id and epoch.
-    pub(crate) fn initialized(
-        &self,
-        (producer_id, epoch): (i64, i16),
-        timeout_ms: i32,
-        wall: Wall,
-    ) -> Self {
+    /// The state Empty, after InitProducerId has assigned this producer id and epoch.
+    pub(crate) fn initialized(&self, producer: Producer, timeout_ms: i32, wall: Wall) -> Self {
         debug_assert!(self.state.is_at_rest());
         Self {
-            producer_id,
+            producer_id: producer.id,
             previous_producer_id: self.producer_id,
             updated: wall.0,
             started: -1,
             timeout_ms,
-            epoch,
+            epoch: producer.epoch,
             state: State::Empty,
             client_version: self.client_version,
             open: None,
@@ -281,18 +276,20 @@ impl Durable {
         }
     }
 
-    /// The producer id and epoch after the prepared decision.
-    pub(crate) fn next_identity(&self) -> (i64, i16) {
+    /// The producer id and epoch that the client uses after the decision.
+    pub(crate) fn next_identity(&self) -> Producer {
         match &self.open {
-            Some(open) if open.next_producer_id != NO_PRODUCER_ID => (open.next_producer_id, 0),
-            Some(_) | None => (self.producer_id, self.epoch),
+            Some(open) if open.next_producer_id != NO_PRODUCER_ID => {
+                Producer { id: open.next_producer_id, epoch: 0 }
+            }
+            Some(_) | None => Producer { id: self.producer_id, epoch: self.epoch },
         }
     }
 
     /// The state CompleteCommit or CompleteAbort. Its times are still those of the Prepare state.
     pub(crate) fn completed(&self) -> Self {
         debug_assert!(self.state.prepared().is_some());
-        let (producer_id, epoch) = self.next_identity();
+        let Producer { id: producer_id, epoch } = self.next_identity();
         Self {
             producer_id,
             previous_producer_id: self.producer_id,

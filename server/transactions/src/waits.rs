@@ -5,7 +5,7 @@
 //! [`crate::limits::TRANSACTION_WAIT_MS`].
 
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
-use crate::operation::{Operation, WaitFor};
+use crate::operation::{Operation, Wait, WaitFor};
 use crate::text::Text;
 use alloc::collections::{BTreeMap, BTreeSet};
 use muster_codec::ErrorCode;
@@ -38,7 +38,7 @@ impl Waits {
     pub(crate) fn park(
         &mut self,
         mut operation: Operation,
-        (wait_for, error): (WaitFor, ErrorCode),
+        Wait { until, error }: Wait,
         now: i64,
         wait_ms: i64,
     ) -> Result<(), Operation> {
@@ -52,7 +52,7 @@ impl Waits {
         operation.waited = Some(waited);
         self.bytes = bytes;
         self.deadlines.insert(waited);
-        match wait_for {
+        match until {
             WaitFor::Transaction => {
                 self.by_id.entry(operation.id.clone()).or_default().insert(number);
             }

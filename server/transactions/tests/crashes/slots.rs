@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::world::SLOTS;
 use muster_codec::record_batch::TransactionOutcome;
 use muster_transactions::PartitionSet;
-use muster_transactions::link::{Link, Received};
+use muster_transactions::link::{Link, Received, Reporting};
 use muster_transactions::message::{
     FromSlot, Known, Marker, OpenIn, Producer, Reported, Stamp, Sync, ToSlot, ToSlotBody, Verdict,
 };
@@ -112,9 +112,13 @@ impl Slot {
                 partition: *number,
             }));
         }
-        let who = (self.number, self.session);
-        let are = (self.may_have_lost_writes, is_whole);
-        FromSlot::Report(self.link.report(who, are, open.into()))
+        let by = Reporting {
+            slot: self.number,
+            session: self.session,
+            may_have_lost_writes: self.may_have_lost_writes,
+            is_whole,
+        };
+        FromSlot::Report(self.link.report(by, open.into()))
     }
 
     /// Loads the slot again after a crash. Without `loses_memory`, all batches survive; with it,
