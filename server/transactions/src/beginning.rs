@@ -34,8 +34,9 @@ impl Beginning {
 /// The beginnings of all ids, since the coordinator was loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Beginnings {
-    /// The last position before writes were lost. Ids without a later record are `MayBeLost`.
-    lost_at: Option<u64>,
+    /// How many records the coordinator had applied when it noted the loss of writes. Ids without a
+    /// later record are `MayBeLost`, unless they are in `exceptions`.
+    lost_at: Option<u32>,
     /// Beginnings that are not `Whole` and do not follow from `lost_at`.
     exceptions: Exceptions<Beginning>,
     /// The number of ids that are `Lost`.
@@ -43,16 +44,16 @@ pub(crate) struct Beginnings {
 }
 
 impl Beginnings {
-    /// Notes that writes were lost. `position` is the last position; `open` are the ids with open
-    /// transactions.
-    pub(crate) fn lose(&mut self, position: u64, open: impl Iterator<Item = Text>) {
-        *self = Self { lost_at: Some(position), ..Self::default() };
+    /// Notes that writes were lost. `records` is how many records the coordinator has applied;
+    /// `open` are the ids with open transactions.
+    pub(crate) fn lose(&mut self, records: u32, open: impl Iterator<Item = Text>) {
+        *self = Self { lost_at: Some(records), ..Self::default() };
         open.for_each(|id| self.set(&id, Beginning::Lost));
     }
 
-    pub(crate) fn get(&self, id: &str, written_at: u64) -> Beginning {
+    pub(crate) fn get(&self, id: &str, record: u32) -> Beginning {
         let known = self.exceptions.get(id);
-        let is_before = self.lost_at.is_some_and(|at| written_at <= at);
+        let is_before = self.lost_at.is_some_and(|at| record <= at);
         if known == Beginning::Whole && is_before { Beginning::MayBeLost } else { known }
     }
 
@@ -63,7 +64,7 @@ impl Beginnings {
 
     /// Notes a record of an id. `before` is the entry before the record.
     pub(crate) fn recorded(&mut self, id: &str, before: &Entry, after: State) {
-        let beginning = self.get(id, before.written_at);
+        let beginning = self.get(id, before.record);
         self.set(id, beginning.recorded(before.durable.state, after));
     }
 

@@ -55,6 +55,10 @@ pub struct Coordinator {
     pub(crate) open_bytes: usize,
     /// The position of the last record.
     pub(crate) written_at: u64,
+    /// The number of applied records; it stops at `u32::MAX`. It also numbers the records: those of
+    /// one block have the same position, but different numbers. A record with the number at which a
+    /// loss of writes was noted counts as earlier than the loss, which is safe.
+    pub(crate) records: u32,
     /// The position of the last tombstone. A response that finds no id waits for it.
     pub(crate) removed_at: u64,
 }
@@ -80,6 +84,7 @@ impl Coordinator {
             held: Held::default(),
             open_bytes: 0,
             written_at: 0,
+            records: 0,
             removed_at: 0,
         }
     }
@@ -165,13 +170,13 @@ impl Coordinator {
                 let entry = self.ids.get(id);
                 entry.is_some_and(|it| it.durable.state == State::Ongoing || it.joined().is_some())
             };
-            self.beginnings.lose(self.written_at, self.open.iter().filter(is_begun).cloned());
+            self.beginnings.lose(self.records, self.open.iter().filter(is_begun).cloned());
             self.timers.timeouts_at = Some(context.now);
         }
     }
 
     pub(crate) fn beginning(&self, id: &str, entry: &Entry) -> Beginning {
-        self.beginnings.get(id, entry.written_at)
+        self.beginnings.get(id, entry.record)
     }
 
     fn question(&mut self, context: &mut Context<'_>, question: Question, out: &mut Output) {

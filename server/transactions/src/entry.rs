@@ -14,6 +14,10 @@ pub(crate) struct Entry {
     pub(crate) durable: Durable,
     /// The position of the id's last record.
     pub(crate) written_at: u64,
+    /// The number of the id's last record among the records that the coordinator has applied; 0 for
+    /// a record that is only in the opened snapshot. Records of one block have the same position,
+    /// but different numbers.
+    pub(crate) record: u32,
     /// The epoch before the last bump, to recognize a retry. As in Kafka, records do not contain
     /// it.
     pub(crate) last_epoch: i16,
@@ -85,7 +89,7 @@ impl Phase {
 
 impl Entry {
     pub(crate) fn new(durable: Durable) -> Self {
-        Self { durable, written_at: 0, last_epoch: NO_EPOCH, active: None }
+        Self { durable, written_at: 0, record: 0, last_epoch: NO_EPOCH, active: None }
     }
 
     pub(crate) fn producer(&self) -> Producer {

@@ -34,10 +34,10 @@ impl Seen<'_> {
         self.entry.is_none_or(|entry| entry.active.is_none())
     }
 
-    /// The position of the id's last record; 0, a position before all reports, if the id is
-    /// unloaded.
-    pub(crate) fn written_at(&self) -> u64 {
-        self.entry.map_or(0, |entry| entry.written_at)
+    /// The number of the id's last record. If the id is unloaded, 0: its record is older than all
+    /// reports.
+    pub(crate) fn record(&self) -> u32 {
+        self.entry.map_or(0, |entry| entry.record)
     }
 }
 

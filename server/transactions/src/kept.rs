@@ -18,14 +18,14 @@ impl Coordinator {
     /// Whether the last transaction and the next one have the same epoch while a partition may lack
     /// the marker of the last one. Then a report of that partition could mean either of them.
     pub(crate) fn is_ambiguous(&self, id: &str, entry: &Entry) -> bool {
-        let markers = self.markers(id, &entry.durable, entry.written_at);
+        let markers = self.markers(id, &entry.durable, entry.record);
         !entry.durable.has_epochs() && markers == Markers::LastMayLack
     }
 
     /// Whether partitions may still need the outcome of a transaction of this id, which has
     /// expired.
     pub(crate) fn may_need_outcomes(&self, seen: &Seen<'_>) -> bool {
-        match self.markers(seen.id, &seen.durable, seen.written_at()) {
+        match self.markers(seen.id, &seen.durable, seen.record()) {
             Markers::AllWritten => false,
             Markers::EarlierMayLack => !seen.durable.kept().is_empty(),
             Markers::LastMayLack => true,
@@ -36,7 +36,7 @@ impl Coordinator {
     pub(crate) fn kept_after(&self, id: &str, next: &Durable) -> Vec<KeptCommit> {
         let Some(entry) = self.ids.get(id) else { return Vec::new() };
         let durable = &entry.durable;
-        let markers = self.markers(id, durable, entry.written_at);
+        let markers = self.markers(id, durable, entry.record);
         let mut kept = match markers {
             Markers::AllWritten => Vec::new(),
             Markers::EarlierMayLack | Markers::LastMayLack => durable.kept().to_vec(),
@@ -51,8 +51,8 @@ impl Coordinator {
         kept
     }
 
-    fn markers(&self, id: &str, durable: &Durable, written_at: u64) -> Markers {
-        let known = self.written_markers.get(id, durable, written_at);
+    fn markers(&self, id: &str, durable: &Durable, record: u32) -> Markers {
+        let known = self.written_markers.get(id, durable, record);
         if self.has_all_reports { known } else { known.max(Markers::EarlierMayLack) }
     }
 }

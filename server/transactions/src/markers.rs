@@ -44,21 +44,21 @@ impl Markers {
 pub(crate) struct WrittenMarkers {
     /// The slots that have offline partitions.
     offline: BTreeSet<Slot>,
-    /// The position when offline partitions were last reported. If an id has no later record, its
-    /// last transaction may lack a marker.
-    offline_at: Option<u64>,
+    /// How many records the coordinator had applied when a slot last reported offline partitions.
+    /// If an id has no later record, its last transaction may lack a marker.
+    offline_at: Option<u32>,
     /// The ids of which a partition was found to lack a marker.
     exceptions: Exceptions<Markers>,
 }
 
 impl WrittenMarkers {
     /// Notes whether all partitions of a slot that was loaded are served.
-    pub(crate) fn note_report(&mut self, report: &Report, position: u64) {
+    pub(crate) fn note_report(&mut self, report: &Report, records: u32) {
         if report.is_whole {
             self.offline.remove(&report.slot);
         } else {
             self.offline.insert(report.slot);
-            self.offline_at = Some(position);
+            self.offline_at = Some(records);
         }
     }
 
@@ -75,9 +75,9 @@ impl WrittenMarkers {
         self.exceptions.set(id, known.max(Markers::EarlierMayLack));
     }
 
-    pub(crate) fn get(&self, id: &str, durable: &Durable, written_at: u64) -> Markers {
+    pub(crate) fn get(&self, id: &str, durable: &Durable, record: u32) -> Markers {
         let found = self.exceptions.get(id);
-        let is_before = self.offline_at.is_some_and(|at| written_at <= at);
+        let is_before = self.offline_at.is_some_and(|at| record <= at);
         if durable.state.completed().is_some() && (is_before || found == Markers::LastMayLack) {
             Markers::LastMayLack
         } else if found == Markers::AllWritten && self.offline.is_empty() {

@@ -15,6 +15,7 @@ impl Coordinator {
     /// Applies a record. A record with a state that Kafka never writes is skipped.
     pub fn replay(&mut self, record: &TransactionRecord<'_>, position: u64) {
         self.written_at = position;
+        self.records = self.records.saturating_add(1);
         let id = &*record.key.transactional_id;
         match record.value.as_ref().map(Durable::from_record) {
             Some(Some(durable)) => self.put(id, durable, position),
@@ -29,10 +30,11 @@ impl Coordinator {
             Some(entry) => {
                 self.beginnings.recorded(id, entry, durable.state);
                 self.written_markers.recorded(id, &durable);
-                entry.recorded(durable, position)
+                entry.recorded(durable, position, self.records)
             }
             None => {
-                self.insert(id, Entry { written_at: position, ..Entry::new(durable) });
+                let record = self.records;
+                self.insert(id, Entry { written_at: position, record, ..Entry::new(durable) });
                 0
             }
         };
@@ -142,8 +144,8 @@ impl Coordinator {
 
 impl Entry {
     /// Takes over the state of a record. Returns the bytes of the previous partitions.
-    fn recorded(&mut self, durable: Durable, position: u64) -> usize {
-        self.written_at = position;
+    fn recorded(&mut self, durable: Durable, position: u64, record: u32) -> usize {
+        (self.written_at, self.record) = (position, record);
         if let Some(active) = self.active.as_mut().filter(|_| durable.state == State::Ongoing) {
             active.joined = PartitionSet::default();
         }

@@ -60,7 +60,7 @@ impl Coordinator {
         }
         let is_new = self.sessions.insert(report.slot, report.session) != Some(report.session);
         if is_new {
-            self.written_markers.note_report(report, self.written_at);
+            self.written_markers.note_report(report, self.records);
         }
         let known = self.look_up(context, &report.open, out);
         let reported = Reported { stamp: self.stamp(), number: report.number, known };

@@ -61,6 +61,8 @@ impl World {
             "no-producer-ids" => self.around.ids.left = 0,
             "epoch" => self.put_epoch(&line),
             "refuse" => self.is_refusing = true,
+            // The next record gets the position of the last record, as in the same block.
+            "same-block" => self.around.position -= 1,
             "wall" => self.around.wall += line.words[0].parse::<i64>().unwrap(),
             _ => {
                 self.coordinator(&mut out);
