@@ -95,7 +95,8 @@ impl OpenPartitions {
         &mut self,
         key: SharePartitionKey,
         log: LogNumber,
-        (partition, address): (SharePartition, Address),
+        partition: SharePartition,
+        address: Address,
     ) {
         self.remove(&key);
         self.opened += 1;

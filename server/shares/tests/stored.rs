@@ -42,7 +42,7 @@ impl Slot {
         let Self { rng, states, log } = self;
         let (key, now) = (key(rng.i32(0..KEYS)), Wall(log.len() as i64));
         let records = match rng.u32(0..40) {
-            0 => states.cold_snapshots((None, 5), 0, now).records,
+            0 => states.cold_snapshots(None, 5, 0, now).records,
             1..4 => states.delete(&key, &Everything).unwrap().into_iter().collect(),
             4..8 => {
                 let (state_epoch, start_offset) = (rng.i32(3..6), rng.i64(-1..9));

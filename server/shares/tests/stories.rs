@@ -463,7 +463,7 @@ fn an_address_leaves_an_eighth_of_the_open_share_partitions_to_others() {
             let is_admitted = open.admit(address, 80).is_ok();
             if is_admitted {
                 let key = SharePartitionKey::new(host, Uuid([1; 16]), *partition);
-                open.insert(key, 0, (opened(&states), address));
+                open.insert(key, 0, opened(&states), address);
             }
             is_admitted
         });

@@ -217,7 +217,8 @@ impl Shares {
     pub(super) fn read_ended(
         &mut self,
         inputs: &mut Inputs<'_>,
-        (id, part): (u64, usize),
+        id: u64,
+        part: usize,
         end: RecordReadEnd,
     ) {
         let left = self.requests.on(id, |request| {

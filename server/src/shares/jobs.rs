@@ -91,7 +91,7 @@ impl SlotStates {
     ) -> Option<Place> {
         let (slot, states) = self.next_with_some(place.slot)?;
         let is_deleted = |topic_id| image.topic_by_id(topic_id).is_none();
-        let slice = states.without_topics((place.of(slot), VISITS), is_deleted);
+        let slice = states.without_topics(place.of(slot), VISITS, is_deleted);
         Some(self.take(log, times, slot, slice))
     }
 
@@ -102,7 +102,7 @@ impl SlotStates {
         if after.is_none() && states.are_quiet() {
             return Some(Place::after(slot));
         }
-        let slice = states.cold_snapshots((after, VISITS), self.cold_ms, times.wall);
+        let slice = states.cold_snapshots(after, VISITS, self.cold_ms, times.wall);
         Some(self.take(log, times, slot, slice))
     }
 

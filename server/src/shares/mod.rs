@@ -251,9 +251,9 @@ impl Shares {
         let is_idle = ended.is_empty() && grown.is_empty() && !have_letters;
         for (number, end) in ended {
             match self.reads.remove(&number) {
-                Some(ReadFor::Request { id, part }) => self.read_ended(inputs, (id, part), end),
+                Some(ReadFor::Request { id, part }) => self.read_ended(inputs, id, part, end),
                 Some(ReadFor::Start(key)) => self.start_found(inputs, &key, end),
-                Some(ReadFor::Letter(group)) => self.letter_read(inputs, (&group, number), end),
+                Some(ReadFor::Letter(group)) => self.letter_read(inputs, &group, number, end),
                 None => {}
             }
         }

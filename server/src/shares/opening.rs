@@ -54,7 +54,7 @@ impl Shares {
             return Err(unknown);
         }
         let start = match start_offset {
-            NO_OFFSET => match self.first_offset(inputs, key, (&located, address))? {
+            NO_OFFSET => match self.first_offset(inputs, key, &located, address)? {
                 Some(start) => start,
                 None => return Ok(Opening::Later),
             },
@@ -65,7 +65,7 @@ impl Shares {
             tracing::debug!("{key:?} has records of the unknown state {id}, and is not opened");
             unknown
         })?;
-        self.open.insert(key.clone(), log, (opened, address));
+        self.open.insert(key.clone(), log, opened, address);
         Ok(Opening::Open(located))
     }
 
@@ -79,7 +79,8 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         key: &SharePartitionKey,
-        (located, address): (&Located, Address),
+        located: &Located,
+        address: Address,
     ) -> Result<Option<i64>, NotOpened> {
         let ms = match self.config(inputs, &key.group_id).reset {
             Reset::Earliest => return Ok(Some(located.bounds.log_start)),

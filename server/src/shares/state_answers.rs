@@ -50,7 +50,7 @@ impl Shares {
             let Some((topic_id, partition, initialize)) = answering.next() else { break };
             let key = SharePartitionKey::new(Arc::clone(group_id), topic_id, partition);
             let request = &answering.question.request;
-            let result = match self.answer_one(inputs, &key, (request, initialize)) {
+            let result = match self.answer_one(inputs, &key, request, initialize) {
                 Ok((summary, at)) => {
                     answering.visible_at.join(at);
                     Ok(summary)
@@ -78,7 +78,8 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         key: &SharePartitionKey,
-        (request, initialize): (&StateRequest, Option<Initialize>),
+        request: &StateRequest,
+        initialize: Option<Initialize>,
     ) -> Result<(Summary, VisibleAt), Refusal> {
         match (request, initialize) {
             (StateRequest::Initialize { .. }, Some(initialize)) => {

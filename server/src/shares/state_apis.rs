@@ -87,7 +87,7 @@ impl Shares {
         let slot = slot_of(inputs, key)?;
         let (topics, wall) = (TopicsOf(inputs.image), inputs.times.wall);
         let record = self.states.of(slot).ok_or(MOVED)?.initialize(key, request, &topics, wall)?;
-        self.replace_state(inputs, slot, (key, record))
+        self.replace_state(inputs, slot, key, record)
     }
 
     /// Deletes the state of a share partition.
@@ -99,7 +99,7 @@ impl Shares {
         let slot = slot_of(inputs, key)?;
         let topics = TopicsOf(inputs.image);
         let record = self.states.of(slot).ok_or(MOVED)?.delete(key, &topics)?;
-        self.replace_state(inputs, slot, (key, record))
+        self.replace_state(inputs, slot, key, record)
     }
 
     /// Writes a record that replaces or deletes the state of a share partition. Acknowledgements
@@ -108,7 +108,8 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         slot: Slot,
-        (key, record): (&SharePartitionKey, Option<ShareRecord<'static>>),
+        key: &SharePartitionKey,
+        record: Option<ShareRecord<'static>>,
     ) -> Result<VisibleAt, Refusal> {
         let is_replaced = record.is_some();
         let written = self.write_state(inputs, slot, record)?;
@@ -219,7 +220,7 @@ impl<'j, 'i> Job<'j, 'i> {
                 let (topics, wall) = (TopicsOf(job.inputs.image), job.inputs.times.wall);
                 let states = job.shares.states.of(slot).ok_or(MOVED)?;
                 let record = states.write(&key, &write, &topics, wall)?;
-                job.shares.replace_state(job.inputs, slot, (&key, Some(record)))
+                job.shares.replace_state(job.inputs, slot, &key, Some(record))
             });
             let (error_code, error_message) = job.result(done);
             let result =

@@ -30,7 +30,8 @@ impl States {
     /// its older updates can be removed from the log.
     pub fn cold_snapshots(
         &self,
-        (after, count): (Option<&SharePartitionKey>, usize),
+        after: Option<&SharePartitionKey>,
+        count: usize,
         interval_ms: i64,
         now: Wall,
     ) -> JobSlice {
@@ -44,7 +45,8 @@ impl States {
     /// partitions after a key.
     pub fn without_topics(
         &self,
-        (after, count): (Option<&SharePartitionKey>, usize),
+        after: Option<&SharePartitionKey>,
+        count: usize,
         is_deleted: impl Fn(Uuid) -> bool,
     ) -> JobSlice {
         self.slice(after, count, |key, _| is_deleted(key.topic_id).then_some(ShareValue::Deleted))

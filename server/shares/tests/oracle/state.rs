@@ -17,8 +17,6 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Makes a job visit all states.
-const ALL: (Option<&SharePartitionKey>, usize) = (None, usize::MAX);
-
 pub type Check = Result<(), String>;
 
 #[derive(Debug)]
@@ -134,7 +132,7 @@ impl Coordinator {
 
     fn topics(&mut self, op: &Value) {
         let gone = self.world.change(op);
-        let ends = self.states.without_topics(ALL, |id| gone.contains(&id));
+        let ends = self.states.without_topics(None, usize::MAX, |id| gone.contains(&id));
         self.append_all(ends.records);
     }
 
@@ -197,7 +195,8 @@ impl Coordinator {
 
     pub fn snapshot_cold(&mut self, now: i64) {
         if !self.states.are_quiet() {
-            let cold = self.states.cold_snapshots(ALL, self.config.cold_interval_ms, Wall(now));
+            let interval_ms = self.config.cold_interval_ms;
+            let cold = self.states.cold_snapshots(None, usize::MAX, interval_ms, Wall(now));
             self.append_all(cold.records);
         }
     }

@@ -14,6 +14,7 @@ use crate::shares::{Inputs, ReadFor, Shares};
 use muster_codec::ErrorCode;
 use muster_coordinator::MissingTopic;
 use muster_shares::{SharePartitionKey, Taken};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The maximum size of one read of source records.
@@ -217,7 +218,8 @@ impl Shares {
     pub(in crate::shares) fn letter_read(
         &mut self,
         inputs: &mut Inputs<'_>,
-        (group, number): (&Arc<str>, u64),
+        group: &Arc<str>,
+        number: u64,
         end: RecordReadEnd,
     ) {
         let name = Arc::clone(&self.config(inputs, group).dead_letter_topic);
@@ -225,16 +227,16 @@ impl Shares {
         if !matches!(delivery.step, Step::Reading(reading) if reading == number) {
             return;
         }
-        let (key, range) = (delivery.key.clone(), (delivery.next, delivery.letter.last));
+        let (key, range) = (delivery.key.clone(), delivery.next..=delivery.letter.last);
         let place = match queue::find(inputs, group, &name, key.partition) {
             Ok(Queue::There(place)) => place,
             Ok(Queue::Missing(_)) | Err(_) => return self.begin_letter(inputs, group),
         };
         let sources = match end {
-            RecordReadEnd::Records { data, .. } => sources(&data, range, place.batch_bytes),
+            RecordReadEnd::Records { data, .. } => sources(&data, &range, place.batch_bytes),
             RecordReadEnd::Failed => return self.read_failed(inputs, group),
             RecordReadEnd::Nothing | RecordReadEnd::Offset(_) => {
-                Sources { records: Vec::new(), upto: before_log(inputs, &key, range) }
+                Sources { records: Vec::new(), upto: before_log(inputs, &key, &range) }
             }
         };
         self.send_letter(inputs, group, &place, &sources);
@@ -367,9 +369,9 @@ fn backoff_ms(failed: u32) -> i64 {
 fn before_log(
     inputs: &Inputs<'_>,
     key: &SharePartitionKey,
-    (first, last): (i64, i64),
+    range: &RangeInclusive<i64>,
 ) -> Option<i64> {
     let topic = inputs.image.topic_by_id(key.topic_id)?;
     let (_, bounds) = inputs.partitions.share_partition(topic, key.partition).ok()?;
-    (bounds.log_start > first).then(|| last.min(bounds.log_start - 1))
+    (bounds.log_start > *range.start()).then(|| *range.end().min(&(bounds.log_start - 1)))
 }

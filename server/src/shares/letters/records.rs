@@ -4,14 +4,16 @@ use super::Sources;
 use super::batch::Copied;
 use muster_codec::record_batch::{Batch, Batches, Compression, Records};
 use muster_compression::uncompressed;
+use std::ops::RangeInclusive;
 
 /// The maximum decompressed size of the batches of one read. If a single batch is larger, its
 /// records are not copied.
 const DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
 
-/// The records of a range of offsets in bytes of the log: at least one batch, until the copies have
-/// `wanted` bytes. Unreadable records are not copied.
-pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> Sources {
+/// Copies records from bytes of the log, if their offsets are in the range. Stops when the copies
+/// have `wanted` bytes, but not before a first batch was read. Skips records that are unreadable.
+pub(super) fn sources(data: &[u8], range: &RangeInclusive<i64>, wanted: usize) -> Sources {
+    let (first, last) = (*range.start(), *range.end());
     let mut copies = Copies { wanted, left: DECOMPRESSED_BYTES_MAX, ..Copies::default() };
     let (mut upto, mut is_first) = (None, true);
     for batch in Batches::new(data).map_while(Result::ok) {
@@ -25,7 +27,7 @@ pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> 
             upto = Some(end);
             continue;
         }
-        match copies.add(&batch, (first, last)) {
+        match copies.add(&batch, range) {
             Some(Added::Whole) => upto = Some(end),
             Some(Added::Upto(offset)) => {
                 upto = Some(offset);
@@ -64,7 +66,7 @@ enum Added {
 
 impl Copies {
     /// Copies the records of a batch. None if they cannot be read; then no record is copied.
-    fn add(&mut self, batch: &Batch<'_>, range: (i64, i64)) -> Option<Added> {
+    fn add(&mut self, batch: &Batch<'_>, range: &RangeInclusive<i64>) -> Option<Added> {
         let before = self.records.len();
         let added = self.add_records(batch, range);
         if added.is_none() {
@@ -73,7 +75,7 @@ impl Copies {
         added
     }
 
-    fn add_records(&mut self, batch: &Batch<'_>, (first, last): (i64, i64)) -> Option<Added> {
+    fn add_records(&mut self, batch: &Batch<'_>, range: &RangeInclusive<i64>) -> Option<Added> {
         let compression = batch.header.compression()?;
         let mut buffer = Vec::new();
         let payload = uncompressed(compression, batch.payload(), self.left, &mut buffer).ok()?;
@@ -89,7 +91,7 @@ impl Copies {
                 return None;
             }
             next = offset + 1;
-            if (first..=last).contains(&offset) {
+            if range.contains(&offset) {
                 let key = record.key.map(<[u8]>::to_vec);
                 let value = record.value.map(<[u8]>::to_vec);
                 self.bytes += size_of::<Copied>()
@@ -127,8 +129,8 @@ mod tests {
     }
 
     /// The offsets of the copies, and the last offset that was read.
-    fn found(data: &[u8], range: (i64, i64), max: usize) -> (Vec<i64>, Option<i64>) {
-        let sources = sources(data, range, max);
+    fn found(data: &[u8], range: RangeInclusive<i64>, max: usize) -> (Vec<i64>, Option<i64>) {
+        let sources = sources(data, &range, max);
         (sources.records.iter().map(|it| it.offset).collect(), sources.upto)
     }
 
@@ -136,10 +138,10 @@ mod tests {
     fn records_are_those_of_the_offsets_however_they_are_compressed() {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let data = [batch(0, 3, compression), batch(5, 3, compression)].concat();
-            assert_eq!(found(&data, (1, 6), 10_000), (vec![1, 2, 5, 6], Some(6)));
-            assert_eq!(found(&data, (1, 9), 10_000), (vec![1, 2, 5, 6, 7], Some(7)));
-            assert_eq!(found(&data, (3, 4), 10_000), (vec![], Some(4)), "no records there");
-            let one = sources(&data, (6, 6), 10_000).records.pop().unwrap();
+            assert_eq!(found(&data, 1..=6, 10_000), (vec![1, 2, 5, 6], Some(6)));
+            assert_eq!(found(&data, 1..=9, 10_000), (vec![1, 2, 5, 6, 7], Some(7)));
+            assert_eq!(found(&data, 3..=4, 10_000), (vec![], Some(4)), "no records there");
+            let one = sources(&data, &(6..=6), 10_000).records.pop().unwrap();
             assert_eq!((one.key.unwrap(), one.value.unwrap().len()), (b"k1".to_vec(), 1_000));
         }
     }
@@ -148,9 +150,9 @@ mod tests {
     fn copies_end_once_they_fill_a_batch_of_letters_and_none_is_lost() {
         for compression in [Compression::None, Compression::Zstd] {
             let data = [batch(0, 3, compression), batch(3, 3, compression)].concat();
-            assert_eq!(found(&data, (0, 5), 4_000), (vec![0, 1, 2, 3], Some(3)));
-            assert_eq!(found(&data, (4, 5), 4_000), (vec![4, 5], Some(5)));
-            assert_eq!(found(&data, (0, 5), 100), (vec![0], Some(0)));
+            assert_eq!(found(&data, 0..=5, 4_000), (vec![0, 1, 2, 3], Some(3)));
+            assert_eq!(found(&data, 4..=5, 4_000), (vec![4, 5], Some(5)));
+            assert_eq!(found(&data, 0..=5, 100), (vec![0], Some(0)));
         }
     }
 
@@ -165,15 +167,15 @@ mod tests {
         let first = 2 * count as i64;
         // The third batch has the wanted records, and is read with the second.
         let data_from_second = &data[of(0, count).len()..];
-        assert_eq!(found(data_from_second, (first, last), usize::MAX).1, Some(last));
-        let (offsets, upto) = found(&data, (first - 1, last), usize::MAX);
+        assert_eq!(found(data_from_second, first..=last, usize::MAX).1, Some(last));
+        let (offsets, upto) = found(&data, first - 1..=last, usize::MAX);
         assert_eq!((offsets.len(), upto), (count + 1, Some(last)));
-        let (offsets, upto) = found(&data, (0, last), usize::MAX);
+        let (offsets, upto) = found(&data, 0..=last, usize::MAX);
         assert_eq!((offsets.len(), upto), (2 * count, Some(first - 1)));
         let never = [of(0, 2 * count + count / 2), of(2 * count + count / 2, 1)].concat();
         let end = 2 * count as i64 + count as i64 / 2;
-        assert_eq!(found(&never, (0, end), usize::MAX), (vec![], Some(end - 1)));
-        assert_eq!(found(&of(end as usize, 1), (end, end), usize::MAX), (vec![end], Some(end)));
+        assert_eq!(found(&never, 0..=end, usize::MAX), (vec![], Some(end - 1)));
+        assert_eq!(found(&of(end as usize, 1), end..=end, usize::MAX), (vec![end], Some(end)));
     }
 
     /// A producer may write anything into a compressed batch.
@@ -184,7 +186,7 @@ mod tests {
         // The header claims fewer offsets than the records have.
         let mut outside = good.clone();
         BatchHeader { last_offset_delta: 1, ..header_of(&good) }.write(&mut outside);
-        assert_eq!(found(&outside, (0, 1), 10_000), (vec![], Some(1)));
+        assert_eq!(found(&outside, 0..=1, 10_000), (vec![], Some(1)));
         // Two records of the same offset.
         let mut builder = BatchBuilder::default();
         builder.append(7, &(&b"k"[..], Some(&b"v"[..])));
@@ -193,19 +195,19 @@ mod tests {
         twice.extend([&one[..], &one[..]].concat());
         let header = BatchHeader { attributes: 0, records_count: 2, ..header_of(&good) };
         header.write(&mut twice);
-        assert_eq!(found(&twice, (0, 2), 10_000), (vec![], Some(2)));
+        assert_eq!(found(&twice, 0..=2, 10_000), (vec![], Some(2)));
         let data = [twice, batch(3, 1, Compression::None)].concat();
-        assert_eq!(found(&data, (3, 3), 10_000), (vec![3], Some(3)));
+        assert_eq!(found(&data, 3..=3, 10_000), (vec![3], Some(3)));
     }
 
     #[test]
     fn bytes_that_are_no_batch_have_no_records() {
-        assert_eq!(found(&[0; 200], (0, 5), 100), (vec![], None));
+        assert_eq!(found(&[0; 200], 0..=5, 100), (vec![], None));
         let mut data = batch(0, 3, Compression::Gzip);
         data.truncate(data.len() - 1);
-        assert_eq!(found(&data, (0, 5), 10_000), (vec![], None));
+        assert_eq!(found(&data, 0..=5, 10_000), (vec![], None));
         let mut data = batch(0, 3, Compression::Gzip);
         data[RECORD_BATCH_HEADER_BYTES..].fill(0xff);
-        assert_eq!(found(&data, (0, 5), 10_000), (vec![], Some(2)));
+        assert_eq!(found(&data, 0..=5, 10_000), (vec![], Some(2)));
     }
 }
