@@ -11,24 +11,35 @@ use super::table::Table;
 use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
 
+/// A batch of dead letters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewLetters<'b> {
+    /// The number with which [`Effects::letters`] reports the result.
+    pub(crate) number: u64,
+    pub(crate) wall: Wall,
+    /// The address of a member, to which the batch is charged.
+    pub(crate) address: Address,
+    pub(crate) id: PartitionId,
+    pub(crate) batch: &'b [u8],
+}
+
 impl Rounds {
     /// Appends one batch of dead letters.
     pub(super) fn append_letters(
         &mut self,
         table: &mut Table,
         disk: &mut Disk,
-        number: u64,
-        (wall, address): (Wall, Address),
-        letters: (PartitionId, &[u8]),
+        letters: NewLetters<'_>,
         out: &mut Effects,
     ) {
+        let number = letters.number;
         if table.identity().space.is_short() {
             disk.counters.refused_batches += 1;
             return out.letters.push((number, LettersEnd::NoSpace));
         }
         disk.begin_request();
         let round = self.next_round();
-        match append_letters_to(table, disk, Origin { wall, address }, letters, round, out) {
+        match append_letters_to(table, disk, letters, round, out) {
             Ok(waits) => self.letters_round(table, round, waits, number, out),
             Err(error) => out.letters.push((number, LettersEnd::Refused(error))),
         }
@@ -39,12 +50,13 @@ impl Rounds {
 fn append_letters_to(
     table: &mut Table,
     disk: &mut Disk,
-    origin: Origin,
-    (id, batch): (PartitionId, &[u8]),
+    letters: NewLetters<'_>,
     round: u64,
     out: &mut Effects,
 ) -> Result<bool, ErrorCode> {
-    // The sender may have a newer image than this shard, so the error makes it try again.
+    let NewLetters { wall, address, id, batch, .. } = letters;
+    let origin = Origin { wall, address };
+    // This shard may have an older image than the sender. The error makes the sender try again.
     let later = ErrorCode::NotLeaderOrFollower;
     let topic = table.image().topic_by_id(id.topic).ok_or(later)?;
     if topic.is_internal() {

@@ -29,7 +29,7 @@ impl Table {
         let mut topics: Vec<DeleteRecordsTopicResult<'static>> = Vec::new();
         let mut places = HashMap::with_capacity(body.topics.len());
         for (name, partition_index, offset) in last_asked(body) {
-            let deleted = self.delete_before(disk, call, (name, partition_index), offset, out);
+            let deleted = self.delete_before(disk, call, name, partition_index, offset, out);
             if deleted.is_ok() {
                 happened = Happened::Trimmed;
             }
@@ -58,7 +58,8 @@ impl Table {
         &mut self,
         disk: &mut Disk,
         call: Call<'_>,
-        (topic, index): (&str, i32),
+        topic: &str,
+        index: i32,
         offset: i64,
         out: &mut Effects,
     ) -> Result<Option<i64>, ErrorCode> {

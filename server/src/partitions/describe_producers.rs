@@ -29,7 +29,7 @@ impl Table {
             let indexes = asked.partition_indexes.iter();
             let new = indexes.filter(|index| seen.insert((&*asked.name, **index)));
             let described =
-                new.map(|index| self.described(call, (&asked.name, *index), offsets, &mut left));
+                new.map(|index| self.described(call, &asked.name, *index, offsets, &mut left));
             let (name, partitions) = (asked.name.clone().into_owned().into(), described.collect());
             topics.push(DescribedProducersTopic { name, partitions });
         }
@@ -41,7 +41,8 @@ impl Table {
     fn described(
         &self,
         call: Call<'_>,
-        (topic, partition_index): (&str, i32),
+        topic: &str,
+        partition_index: i32,
         offsets: &dyn OffsetTransactions,
         left: &mut usize,
     ) -> DescribedProducersPartition<'static> {

@@ -325,13 +325,13 @@ fn replay(producers: &mut Producers, wall: Wall, batch: &VisitedBatch) {
     let (base_offset, timestamp) = (header.base_offset, header.max_timestamp);
     if let Some(marker) = marker {
         producers.make_room_at_load();
-        return producers.marked(wall, &end_of(header, marker), (base_offset, timestamp), None);
+        return producers.marked(wall, &end_of(header, marker), base_offset, timestamp, None);
     }
     let Some(sequenced) = Sequenced::of(header).filter(|_| !header.is_control()) else { return };
     let stored = Stored { base_offset, last_offset: header.last_offset(), timestamp };
     producers.make_room_at_load();
     let origin = Origin { wall, address: Address::default() };
-    producers.appended(origin, &sequenced, stored, (*place, None));
+    producers.appended(origin, &sequenced, stored, *place, None);
 }
 
 /// The end of a transaction according to a marker in the log.

@@ -17,7 +17,7 @@ pub(super) fn put_error(
     error: ErrorCode,
 ) {
     if let Response::Produce(response) = response {
-        let place = place_of(response, (id.topic, id.index), topic);
+        let place = place_of(response, id, topic);
         place.into_iter().for_each(|it| *it = failed(id.index, Refusal::of(error)));
     } else if let Response::WriteTxnMarkers(response) = response {
         let topics = response.markers.iter_mut().flat_map(|marker| &mut marker.topics);

@@ -80,7 +80,7 @@ impl AppendingMarkers<'_> {
     ) -> WritableTxnMarkerTopicResult<'static> {
         let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
         for partition_index in topic.partition_indexes.iter().copied() {
-            let marked = self.mark_named(table, disk, marker, (&topic.name, partition_index), out);
+            let marked = self.mark_named(table, disk, marker, &topic.name, partition_index, out);
             let error_code = marked.err().unwrap_or(ErrorCode::None).code();
             partitions.push(WritableTxnMarkerPartitionResult { partition_index, error_code });
         }
@@ -93,7 +93,8 @@ impl AppendingMarkers<'_> {
         table: &mut Table,
         disk: &mut Disk,
         marker: &WritableTxnMarker<'_>,
-        (topic, index): (&str, i32),
+        topic: &str,
+        index: i32,
         out: &mut Effects,
     ) -> Result<(), ErrorCode> {
         self.left = self.left.checked_sub(1).ok_or(ErrorCode::InvalidRequest)?;

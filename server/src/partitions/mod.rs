@@ -76,6 +76,7 @@ mod upkeep;
 pub(crate) use batch::is_transactional;
 #[cfg(test)]
 pub(crate) use counters::{PartitionCounters, PartitionGauges};
+pub(crate) use dead_letters::NewLetters;
 pub use effects::{Call, Effects, FailedRead, Outcome, Reply};
 pub(crate) use effects::{LettersEnd, OpenBySlot};
 pub use identity::Identity;

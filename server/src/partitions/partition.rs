@@ -188,12 +188,12 @@ impl Partition {
         }
         let mut copy = disk.copy(bytes);
         set_max_timestamp(&mut copy, batch.timestamp_type, batch.max_timestamp);
-        let written = self.write(origin, (copy, batch.header.records_count), disk, out)?;
+        let written = self.write(origin, copy, batch.header.records_count, disk, out)?;
         let (base_offset, last_offset) = (written.base_offset, written.next_offset - 1);
         let timestamp = batch.max_timestamp;
         if let Some(sequenced) = sequenced {
             let stored = Stored { base_offset, last_offset, timestamp };
-            self.producers.appended(origin, &sequenced, stored, (written.place, admitted));
+            self.producers.appended(origin, &sequenced, stored, written.place, admitted);
             disk.producers.take(origin.address, usize::from(new.is_some()));
         }
         let log_append_time = match batch.timestamp_type {
@@ -220,10 +220,10 @@ impl Partition {
         let marker = EndTxnMarker { outcome, coordinator_epoch };
         let batch = marker.batch(producer.id, producer.epoch, wall.0);
         let origin = Origin { wall, address: Address::default() };
-        let written = self.write(origin, (disk.copy(&batch), 1), disk, out)?;
+        let written = self.write(origin, disk.copy(&batch), 1, disk, out)?;
         let base_offset = written.base_offset;
         let is_new = !self.producers.knows(producer.id);
-        self.producers.marked(wall, end, (base_offset, wall.0), stamp);
+        self.producers.marked(wall, end, base_offset, wall.0, stamp);
         disk.producers.take(Address::default(), usize::from(is_new));
         let sync = self.flush(1, disk, out);
         Ok(Appended { base_offset, last_offset: base_offset, log_append_time: -1, sync })
@@ -250,7 +250,8 @@ impl Partition {
     fn write(
         &mut self,
         Origin { wall, address }: Origin,
-        (batch, records): (Vec<u8>, i32),
+        batch: Vec<u8>,
+        records: i32,
         disk: &mut Disk,
         out: &mut Effects,
     ) -> Result<muster_storage::Appended, Refusal> {

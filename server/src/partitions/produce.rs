@@ -7,7 +7,7 @@ use super::happened::Waiter;
 use super::locate::{Missing, add_endpoint};
 use super::partition::{Appended, NewBatch};
 use super::partition_id::PartitionId;
-use super::produce_answers::{failed, knows_log_start, unanswered};
+use super::produce_answers::{Answer, failed, knows_log_start, unanswered};
 use super::producers::Origin;
 use super::produces::{AskedBatch, Asking, PendingProduce, Produces};
 use super::table::Table;
@@ -170,7 +170,7 @@ impl ProduceUnderWay<'_> {
                 disk.counters.refused_batches += 1;
                 return refuse(ErrorCode::KafkaStorageError);
             }
-            Ok(id) => self.append(table, disk, (id, &topic.name), bytes, out),
+            Ok(id) => self.append(table, disk, id, &topic.name, bytes, out),
             Err(missing) => Some(self.not_here(table, index, missing)),
         })
     }
@@ -179,7 +179,8 @@ impl ProduceUnderWay<'_> {
         &mut self,
         table: &mut Table,
         disk: &mut Disk,
-        (id, topic): (PartitionId, &Arc<str>),
+        id: PartitionId,
+        topic: &Arc<str>,
         bytes: &[u8],
         out: &mut Effects,
     ) -> Option<PartitionProduceResponse<'static>> {
@@ -219,9 +220,9 @@ impl ProduceUnderWay<'_> {
             }
         };
         let waiter = (self.acks != 0).then_some(Waiter::Produce(self.produce));
-        let (answer, waits) = answer(table, id, appended, waiter);
+        let Answer { response, waits } = answer(table, id, appended, waiter);
         self.writes += usize::from(waits);
-        Some(answer)
+        Some(response)
     }
 
     /// The answer for a partition that this shard does not serve. It names the leader, which saves
@@ -248,21 +249,23 @@ pub(super) fn answer(
     id: PartitionId,
     appended: Result<Appended, Refusal>,
     waiter: Option<Waiter>,
-) -> (PartitionProduceResponse<'static>, bool) {
+) -> Answer {
     let Some(partition) = table.get(id) else {
-        return (failed(id.index, Refusal::of(ErrorCode::UnknownTopicOrPartition)), false);
+        let refusal = Refusal::of(ErrorCode::UnknownTopicOrPartition);
+        return Answer { response: failed(id.index, refusal), waits: false };
     };
     let log_start_offset = partition.log.log_start_offset();
     match appended {
         Ok(appended) => {
             let waits = waiter.is_some_and(|waiter| table.await_write(id, &appended, waiter));
-            (done(id.index, &appended, log_start_offset), waits)
+            Answer { response: done(id.index, &appended, log_start_offset), waits }
         }
         Err(refusal) => {
             let known = knows_log_start(&refusal);
             let log_start_offset = if known { log_start_offset } else { -1 };
-            let answer = failed(id.index, refusal);
-            (PartitionProduceResponse { log_start_offset, ..answer }, false)
+            let response = failed(id.index, refusal);
+            let response = PartitionProduceResponse { log_start_offset, ..response };
+            Answer { response, waits: false }
         }
     }
 }

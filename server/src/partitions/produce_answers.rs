@@ -1,8 +1,9 @@
 //! The answers of a produce for one partition.
 
 use super::batch::Refusal;
+use super::partition_id::PartitionId;
+use muster_codec::ErrorCode;
 use muster_codec::messages::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
-use muster_codec::{ErrorCode, Uuid};
 
 /// Whether the answer to a refused batch has the log start offset. In Kafka, errors that the log
 /// raises have it, except those below (`ReplicaManager.appendToLocalLog`).
@@ -34,16 +35,24 @@ pub(super) fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'
     }
 }
 
-/// The answer for a partition in the response; None if this answer already is an error.
+/// The answer for a partition.
+pub(super) struct Answer {
+    pub response: PartitionProduceResponse<'static>,
+    /// Whether the answer waits for a write.
+    pub waits: bool,
+}
+
+/// The place of a partition's answer in the response. None if there is an error in this place
+/// already.
 pub(super) fn place_of<'r>(
     response: &'r mut ProduceResponse<'static>,
-    (topic_id, index): (Uuid, i32),
+    id: PartitionId,
     name: &str,
 ) -> Option<&'r mut PartitionProduceResponse<'static>> {
     let is_topic = |topic: &&mut TopicProduceResponse<'_>| {
-        topic.topic_id == topic_id || (topic.topic_id.is_zero() && *topic.name == *name)
+        topic.topic_id == id.topic || (topic.topic_id.is_zero() && *topic.name == *name)
     };
     let topics = response.responses.iter_mut().filter(is_topic);
     let mut partitions = topics.flat_map(|topic| &mut topic.partition_responses);
-    partitions.find(|it| it.index == index && it.error_code == 0)
+    partitions.find(|it| it.index == id.index && it.error_code == 0)
 }

@@ -145,14 +145,9 @@ impl Producers {
         }
     }
 
-    /// Notes that the coordinator of a transaction is asked about the transaction's first batch,
-    /// with this question.
-    pub(super) fn ask(
-        &mut self,
-        wall: Wall,
-        batch: &Sequenced,
-        (kind, number): (QuestionKind, u64),
-    ) {
+    /// Notes that the coordinator is asked about the first batch of a transaction. `number`
+    /// identifies the question.
+    pub(super) fn ask(&mut self, wall: Wall, batch: &Sequenced, kind: QuestionKind, number: u64) {
         self.asked.ask(wall, batch, kind);
         self.transactions.ask(batch.producer(), number);
     }
@@ -170,13 +165,14 @@ impl Producers {
         origin: Origin,
         batch: &Sequenced,
         stored: Stored,
-        (place, since): (BatchPlace, Option<Stamp>),
+        place: BatchPlace,
+        since: Option<Stamp>,
     ) {
         let producer = self.known(batch.producer_id, batch.epoch, origin.address);
         producer.push(origin.wall, batch, stored);
         if batch.is_transactional {
             self.asked.appended(batch.producer_id);
-            self.transactions.appended(batch.producer(), (stored.base_offset, place), since);
+            self.transactions.appended(batch.producer(), stored.base_offset, place, since);
         }
     }
 
@@ -185,7 +181,8 @@ impl Producers {
         &mut self,
         wall: Wall,
         end: &End,
-        (offset, timestamp): (i64, i64),
+        offset: i64,
+        timestamp: i64,
         stamp: Option<Stamp>,
     ) {
         let producer = self.known(end.producer.id, end.producer.epoch, Address::default());

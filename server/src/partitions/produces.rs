@@ -4,7 +4,7 @@
 use super::effects::{Call, Effects, Outcome, Reply};
 use super::lost_writes::put_error;
 use super::partition_id::PartitionId;
-use super::produce_answers::place_of;
+use super::produce_answers::{Answer, place_of};
 use super::producers::Sequenced;
 use muster_codec::messages::PartitionProduceResponse;
 use muster_codec::{ErrorCode, Response};
@@ -106,13 +106,8 @@ impl Produces {
         }
     }
 
-    /// Ends the wait of a produce whose batches are lost in a partition.
-    pub(super) fn lost(
-        &mut self,
-        produce: u64,
-        (id, topic): (PartitionId, &str),
-        out: &mut Effects,
-    ) {
+    /// Notes that a produce has lost its batches for a partition, and need not wait for them.
+    pub(super) fn lost(&mut self, produce: u64, id: PartitionId, topic: &str, out: &mut Effects) {
         self.pending.get_mut(&produce).into_iter().for_each(|pending| pending.lost(id, topic));
         self.part_ended(produce, out);
     }
@@ -127,12 +122,12 @@ impl Produces {
         &mut self,
         produce: u64,
         asked: &AskedBatch,
-        (answer, waits): (PartitionProduceResponse<'static>, bool),
+        answer: Answer,
         out: &mut Effects,
     ) {
         let Some(pending) = self.pending.get_mut(&produce) else { return };
-        pending.fill(asked, answer);
-        if !waits {
+        pending.fill(asked, answer.response);
+        if !answer.waits {
             self.part_ended(produce, out);
         }
     }
@@ -187,7 +182,7 @@ impl PendingProduce {
         let error = ErrorCode::from_code(answer.error_code).filter(|it| *it != ErrorCode::None);
         self.error = self.error.or(error);
         let Response::Produce(response) = &mut self.response else { return };
-        if let Some(place) = place_of(response, (id.topic, id.index), name) {
+        if let Some(place) = place_of(response, *id, name) {
             *place = answer;
         }
     }

@@ -42,7 +42,7 @@ impl Produces {
         });
         for asked in &batches {
             disk.reserve(asked.address, asked.bytes.len());
-            table.ask((call.wall, asked.id), &asked.batch, (kind, produce));
+            table.ask(call.wall, asked.id, &asked.batch, kind, produce);
         }
         self.add_question(produce, OpenQuestion { producer, version: call.version, batches });
     }
@@ -65,7 +65,7 @@ impl Produces {
             disk.written(asked.address, asked.bytes.len());
             let admitted = admit(table, producer, asked, verdict);
             let appended = match admitted {
-                Ok(()) => append(table, disk, (wall, producer), asked, verdict, out),
+                Ok(()) => append(table, disk, wall, producer, asked, verdict, out),
                 Err(error) => Err(Refusal::unverified(produce_error(error, version))),
             };
             let Some(acks) = self.acks(number) else { continue };
@@ -97,7 +97,8 @@ fn admit(
 fn append(
     table: &mut Table,
     disk: &mut Disk,
-    (wall, producer): (Wall, Producer),
+    wall: Wall,
+    producer: Producer,
     asked: &AskedBatch,
     verdict: &Verdict,
     out: &mut Effects,

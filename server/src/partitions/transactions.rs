@@ -86,7 +86,8 @@ impl Transactions {
     pub(super) fn appended(
         &mut self,
         producer: Producer,
-        (first_offset, place): (i64, BatchPlace),
+        first_offset: i64,
+        place: BatchPlace,
         since: Option<Stamp>,
     ) {
         if !self.is_open(producer.id) {

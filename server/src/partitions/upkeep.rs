@@ -117,7 +117,7 @@ impl Upkeep {
     }
 
     /// Notes a place that could not be read: it is scrubbed next.
-    pub(super) fn suspect(&mut self, (id, suspect): (PartitionId, Suspect)) {
+    pub(super) fn suspect(&mut self, id: PartitionId, suspect: Suspect) {
         self.scrubber.suspect(id, suspect);
     }
 

@@ -8,7 +8,8 @@ use crate::cluster::ClusterImage;
 use crate::groups::{Completed, Inputs, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
-    Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
+    Bounds, Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, PartitionId, Partitions,
+    Reply,
 };
 use crate::placement::{CONTROLLER, Slot, TransactionsPartition};
 use crate::topics::InternalTopic;
@@ -207,9 +208,11 @@ impl Shard {
     pub(crate) fn report_ends(&mut self) {
         let mut effects = Effects::default();
         for (partition, end, stable) in self.groups.moved_ends() {
-            let of_topic = (InternalTopic::of(partition), partition.index as i32);
-            let bounds = (ShardLog::LOG_START_OFFSET, end, stable);
-            self.partitions.log_flushed(of_topic, bounds, INTERNAL_RECORD_BYTES, &mut effects);
+            let topic = InternalTopic::of(partition).id();
+            let id = PartitionId { topic, index: partition.index as i32 };
+            let bounds =
+                Bounds { log_start: ShardLog::LOG_START_OFFSET, high_watermark: end, stable };
+            self.partitions.log_flushed(id, bounds, INTERNAL_RECORD_BYTES, &mut effects);
         }
         self.perform(effects);
     }

@@ -20,7 +20,6 @@ use super::upkeep::Upkeep;
 use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, effective};
-use crate::topics::InternalTopic;
 use muster_codec::{Uuid, Wall};
 use muster_storage::{FileDone, FileToken, PartitionLog};
 use std::collections::BTreeSet;
@@ -183,7 +182,7 @@ impl Partitions {
         let topic = topic.unwrap_or_default();
         for waiter in waiting {
             match waiter {
-                Waiter::Produce(number) => self.produces.lost(number, (id, &topic), out),
+                Waiter::Produce(number) => self.produces.lost(number, id, &topic, out),
                 Waiter::Round(number) => self.rounds.round_lost(&self.table, number, out),
             }
         }
@@ -216,7 +215,9 @@ impl Partitions {
             Some(Job::Read(job)) => {
                 let data = self.disk.data_of(done, self.reads.read_by(&job), out);
                 let suspect = self.reads.job_done(&self.table, &mut self.disk, job, data, out);
-                suspect.into_iter().for_each(|suspect| self.upkeep.suspect(suspect));
+                if let Some((id, suspect)) = suspect {
+                    self.upkeep.suspect(id, suspect);
+                }
             }
             Some(Job::Upkeep(job)) => {
                 self.upkeep.job_done(&mut self.table, &mut self.disk, job, done, out);
@@ -308,18 +309,15 @@ impl Partitions {
         self.table.shard_log_flushed(position);
     }
 
-    /// Notes that a partition of an internal topic that this shard leads can be read from
-    /// `log_start` to `high_watermark`, and committed records to `stable`. Called at startup and
-    /// after each flush, which added `bytes`.
-    pub fn log_flushed(
+    /// Notes how much of a partition of an internal topic can be read. This shard leads the
+    /// partition. Called at startup and after each flush, which added `bytes`.
+    pub(crate) fn log_flushed(
         &mut self,
-        (topic, index): (InternalTopic, i32),
-        (log_start, high_watermark, stable): (i64, i64, i64),
+        id: PartitionId,
+        bounds: Bounds,
         bytes: u64,
         out: &mut Effects,
     ) {
-        let id = PartitionId { topic: topic.id(), index };
-        let bounds = Bounds { log_start, high_watermark, stable };
         let happened = self.table.flushed(id, bounds, bytes);
         self.happened(happened, out);
     }

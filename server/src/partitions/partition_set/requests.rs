@@ -2,6 +2,7 @@
 
 use super::Partitions;
 use crate::cluster::{ClusterImage, Topic};
+use crate::partitions::dead_letters::NewLetters;
 use crate::partitions::effects::{Call, Effects};
 use crate::partitions::log_read::LogBatches;
 use crate::partitions::markers::OffsetTransactions;
@@ -48,17 +49,9 @@ impl Partitions {
         self.produces.part_ended(number, out);
     }
 
-    /// Appends one batch of dead letters for a member at an address. The result is reported under
-    /// `number` in [`Effects::letters`].
-    pub(crate) fn append_letters(
-        &mut self,
-        number: u64,
-        by: (Wall, Address),
-        letters: (PartitionId, &[u8]),
-        out: &mut Effects,
-    ) {
-        let (table, disk) = (&mut self.table, &mut self.disk);
-        self.rounds.append_letters(table, disk, number, by, letters, out);
+    /// Appends one batch of dead letters. The result is reported in [`Effects::letters`].
+    pub(crate) fn append_letters(&mut self, letters: NewLetters<'_>, out: &mut Effects) {
+        self.rounds.append_letters(&mut self.table, &mut self.disk, letters, out);
     }
 }
 

@@ -83,12 +83,7 @@ impl Reads {
                     }
                     Ok(known) => {
                         answer_now |= !fetch_partition(
-                            table,
-                            call,
-                            body,
-                            (topic, known),
-                            &partition,
-                            &mut fetch,
+                            table, call, body, topic, known, &partition, &mut fetch,
                         );
                     }
                 }
@@ -113,7 +108,8 @@ fn fetch_partition(
     table: &Table,
     call: Call<'_>,
     body: &FetchRequest<'_>,
-    (asked_topic, topic): (&FetchTopic<'_>, &Topic),
+    asked_topic: &FetchTopic<'_>,
+    topic: &Topic,
     asked: &FetchPartition,
     fetch: &mut Fetch,
 ) -> bool {

@@ -9,11 +9,14 @@ use crate::partitions::internal_topics;
 use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::limits::{FETCH_BYTES_MAX, INTERNAL_RECORDS_BYTES_MAX};
 use crate::partitions::log_read::LogRead;
+use crate::partitions::partition::Partition;
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::table::Table;
 use muster_codec::messages::{AbortedTransaction, FetchResponse};
 use muster_codec::{Bytes, ErrorCode, Records};
-use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition, Suspect};
+use muster_storage::{
+    BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition, OpenFiles, Suspect,
+};
 
 /// The reason why a partition cannot be read from an offset.
 enum Unavailable {
@@ -274,8 +277,13 @@ fn answer_want(
     let limit = budget.limit(max_bytes);
     let data = fetch.data(want);
     if let Some(place) = place {
-        let (range, aborted) =
-            range(table, disk, id, (offset, place), reads_committed, limit, budget.first_whole)?;
+        let (range, aborted) = match table.get(id) {
+            Some(partition) => {
+                let (files, first_whole) = (&mut disk.files, budget.first_whole);
+                range(partition, files, offset, place, reads_committed, limit, first_whole)?
+            }
+            None => (None, Vec::new()),
+        };
         data.aborted_transactions = reads_committed.then_some(aborted);
         disk.counters.fetched_bytes += range.map_or(0, |range| u64::from(range.len));
         data.records = range.map(|range| Records::elsewhere(range.len)).or(data.records.take());
@@ -294,21 +302,20 @@ fn answer_want(
 /// The part of a file that has the records for a partition's answer, and the aborted transactions
 /// in this part. The file stays open until the part is released.
 fn range(
-    table: &Table,
-    disk: &mut Disk,
-    id: PartitionId,
-    (offset, place): (i64, BatchPlace),
+    partition: &Partition,
+    files: &mut OpenFiles,
+    offset: i64,
+    place: BatchPlace,
     reads_committed: bool,
     limit: usize,
     first_whole: bool,
 ) -> Result<(Option<FileRange>, Vec<AbortedTransaction>), ErrorCode> {
-    let Some(partition) = table.get(id) else { return Ok((None, Vec::new())) };
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let end = if reads_committed { partition.stable().end } else { None };
     let range = partition.log.range(place, end, limit, first_whole);
     let range = range.map_err(|_| ErrorCode::CorruptMessage)?;
     let Some(range) = range else { return Ok((None, Vec::new())) };
-    partition.log.hold(&range, &mut disk.files);
+    partition.log.hold(&range, files);
     let aborted = if reads_committed {
         partition.aborted(offset, partition.log.end_offset_of(place, range.len))
     } else {

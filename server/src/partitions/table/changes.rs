@@ -161,12 +161,14 @@ impl Table {
     /// Notes that the coordinator is asked about a batch.
     pub(crate) fn ask(
         &mut self,
-        (wall, id): (Wall, PartitionId),
+        wall: Wall,
+        id: PartitionId,
         batch: &Sequenced,
-        question: (QuestionKind, u64),
+        kind: QuestionKind,
+        question: u64,
     ) {
         if let Some(partition) = self.partitions.get_mut(&id) {
-            partition.producers.ask(wall, batch, question);
+            partition.producers.ask(wall, batch, kind, question);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::limits::*;
 use super::super::{
-    Effects, LettersEnd, Outcome, PARTITION_OF_FETCH_BYTES, PartitionId, Partitions,
+    Effects, LettersEnd, NewLetters, Outcome, PARTITION_OF_FETCH_BYTES, PartitionId, Partitions,
 };
 use super::support::*;
 use crate::volume::Volume;
@@ -185,9 +185,10 @@ fn produces_are_refused_while_the_disk_is_short_and_all_else_is_served() {
     assert_eq!(error(refused.error_code), ErrorCode::KafkaStorageError);
     assert_eq!(world.partitions.disk().counters.refused_batches, 1);
     let id = PartitionId { topic: topic_id(), index: 0 };
-    let from = (Wall(0), Address::default());
     let mut effects = Effects::default();
-    world.partitions.append_letters(7, from, (id, &batch(1)), &mut effects);
+    let (address, bytes) = (Address::default(), batch(1));
+    let letters = NewLetters { number: 7, wall: Wall(0), address, id, batch: &bytes };
+    world.partitions.append_letters(letters, &mut effects);
     assert_eq!(effects.letters, [(7, LettersEnd::NoSpace)]);
     assert_eq!(world.partitions.disk().counters.refused_batches, 2);
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);

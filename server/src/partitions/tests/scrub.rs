@@ -82,12 +82,12 @@ fn suspects_do_not_change_the_rate_of_the_pass() {
     // next one.
     world.segment(0)[16] ^= 1;
     let id = PartitionId { topic: topic_id(), index: 0 };
-    world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
+    world.partitions.upkeep_mut().suspect(id, Suspect { segment: 0, position: 0 });
     world.pass(1);
     assert_eq!((found(&world), world.partitions.disk().counters.scrubbed_bytes), (1, 2 * first));
     // The place is in a damaged part now, so nothing is left to read there.
     for _ in 0..100 {
-        world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
+        world.partitions.upkeep_mut().suspect(id, Suspect { segment: 0, position: 0 });
         world.pass(1);
     }
     assert_eq!(world.partitions.disk().counters.scrubbed_bytes, 2 * first);
@@ -110,7 +110,7 @@ fn a_scrub_opens_only_files_that_are_there() {
         let lost = world.disk.live.extract_if(.., |path, _| is_lost(path)).collect::<Vec<_>>();
         assert!(!lost.is_empty());
         if by_suspect {
-            world.partitions.upkeep_mut().suspect((id, Suspect { segment: 0, position: 0 }));
+            world.partitions.upkeep_mut().suspect(id, Suspect { segment: 0, position: 0 });
         }
         pass(&mut world);
         let names: Vec<_> = world.disk.live.keys().filter(|path| is_lost(path)).collect();

@@ -1,6 +1,6 @@
 //! Creation and deletion of topics, retention, and restarts.
 
-use super::super::{Effects, LogBatches, Partitions};
+use super::super::{Bounds, Effects, LogBatches, PartitionId, Partitions};
 use super::support::*;
 use crate::topics::InternalTopic;
 use muster_codec::messages::{
@@ -225,14 +225,15 @@ fn batches(bytes: Vec<u8>) -> LogBatches {
 fn committed_records_of_internal_topics_end_at_the_last_stable_offset() {
     let mut world = World::new();
     let topic = InternalTopic::ConsumerOffsets;
+    let id = PartitionId { topic: topic.id(), index: 7 };
     let mut body = fetch_request(500, &[(7, 0)]);
     body.topics[0].topic = topic.name().into();
     body.isolation_level = 1;
     let waiting = world.start_fetch(&body);
     let mut out = Effects::default();
-    world.partitions.log_flushed((topic, 7), (0, 3, 0), 200, &mut out);
+    world.partitions.log_flushed(id, bounds(3, 0), 200, &mut out);
     assert!(out.log_reads.is_empty(), "a transaction is open from the first record on");
-    world.partitions.log_flushed((topic, 7), (0, 4, 2), 200, &mut out);
+    world.partitions.log_flushed(id, bounds(4, 2), 200, &mut out);
     let [read] = out.log_reads[..] else { panic!("{:?}", out.log_reads) };
     assert_eq!(read.stable, Some(2));
     let aborted = vec![AbortedTransaction { producer_id: 9, first_offset: 1 }];
@@ -244,14 +245,19 @@ fn committed_records_of_internal_topics_end_at_the_last_stable_offset() {
     assert_eq!((ranges(&data), data.aborted_transactions), (vec![(0, 1)], Some(aborted)));
 }
 
+fn bounds(high_watermark: i64, stable: i64) -> Bounds {
+    Bounds { log_start: 0, high_watermark, stable }
+}
+
 fn is_read_from_the_log(topic: InternalTopic) {
     let mut world = World::new();
+    let id = PartitionId { topic: topic.id(), index: 7 };
     let mut body = fetch_request(500, &[(7, 0)]);
     body.topics[0].topic = topic.name().into();
     let waiting = world.start_fetch(&body);
     assert!(world.fetched(waiting).is_none());
     let mut out = Effects::default();
-    world.partitions.log_flushed((topic, 7), (0, 3, 3), 200, &mut out);
+    world.partitions.log_flushed(id, bounds(3, 3), 200, &mut out);
     let [read] = out.log_reads[..] else { panic!("{:?}", out.log_reads) };
     assert_eq!(read.partition, topic.log_partition(7));
     assert_eq!((read.offset, read.max_bytes), (0, 256 << 10));

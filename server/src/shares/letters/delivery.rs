@@ -9,7 +9,7 @@ use super::{
     NO_SPACE_MS, Place, Sources,
 };
 use crate::mailbox::{Created, DeadLetters, DeadLettersAdded, ToShares};
-use crate::partitions::{LettersEnd, PartitionId, Reader, RecordRead, RecordReadEnd};
+use crate::partitions::{LettersEnd, NewLetters, PartitionId, Reader, RecordRead, RecordReadEnd};
 use crate::shares::{Inputs, ReadFor, Shares};
 use muster_codec::ErrorCode;
 use muster_coordinator::MissingTopic;
@@ -81,8 +81,14 @@ impl Shares {
         let number = self.letters.next_number(self.first_number);
         self.letters.appending.insert(number, (letters.from, letters.number));
         let id = PartitionId { topic: letters.topic_id, index: letters.partition };
-        let from = (inputs.times.wall, letters.address);
-        inputs.partitions.append_letters(number, from, (id, &letters.batch), inputs.effects);
+        let letters = NewLetters {
+            number,
+            wall: inputs.times.wall,
+            address: letters.address,
+            id,
+            batch: &letters.batch,
+        };
+        inputs.partitions.append_letters(letters, inputs.effects);
     }
 
     /// Handles the answer of the leader of a queue.
