@@ -23,7 +23,7 @@ pub fn alter_partition_reassignments(
     }
     let outcome = |topic: &str, partition: &ReassignablePartition| {
         let replicas = partition.replicas.as_deref();
-        reassign(view, (topic, partition.partition_index), replicas).err()
+        reassign(view, topic, partition.partition_index, replicas).err()
     };
     AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
@@ -67,7 +67,8 @@ fn answer(
 
 fn reassign(
     view: &View<'_>,
-    (name, index): (&str, i32),
+    name: &str,
+    index: i32,
     replicas: Option<&[i32]>,
 ) -> Result<(), Refused> {
     let topic = view.image.topic(name).filter(|topic| (0..topic.partitions).contains(&index));

@@ -20,12 +20,24 @@ const SHARE_VERSION: &str = "share.version";
 /// The feature of streams groups (KIP-1071).
 const STREAMS_VERSION: &str = "streams.version";
 
-/// The features with their highest levels, which are also the finalized levels. The order is that
-/// of Kafka's list of finalized features.
-const FEATURES: [(&str, i16); 4] =
-    [(GROUP_VERSION, 1), (STREAMS_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 2)];
+#[derive(Debug, Clone, Copy)]
+struct Feature {
+    name: &'static str,
+    /// The highest supported level. The finalized level is the same.
+    level: i16,
+}
 
-/// The first version in which clients accept a feature with minimum level 0 (KAFKA-17492).
+/// The features. One that the config switches off is not finalized. Kafka lists finalized features
+/// in this order.
+const FEATURES: [Feature; 4] = [
+    Feature { name: GROUP_VERSION, level: 1 },
+    Feature { name: STREAMS_VERSION, level: 1 },
+    Feature { name: TRANSACTION_VERSION, level: 2 },
+    Feature { name: SHARE_VERSION, level: 2 },
+];
+
+/// The first version of ApiVersions whose clients accept a feature with the minimum level 0
+/// (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;
 
 /// The node id in a request that addresses no specific node.
@@ -44,12 +56,12 @@ pub fn api_versions(
         return ApiVersionsResponse { error_code: error.code(), ..Default::default() };
     }
     let config = view.config;
-    let supported = |(name, max_version): (&'static str, i16)| SupportedFeatureKey {
+    let supported = |Feature { name, level }| SupportedFeatureKey {
         name: name.into(),
         min_version: 0,
-        max_version,
+        max_version: level,
     };
-    let finalized = |(name, level): (&'static str, i16)| FinalizedFeatureKey {
+    let finalized = |Feature { name, level }| FinalizedFeatureKey {
         name: name.into(),
         max_version_level: level,
         min_version_level: level,
@@ -94,12 +106,12 @@ fn check(view: &View<'_>, version: i16, request: &ApiVersionsRequest<'_>) -> Res
 /// The finalized level of a feature; 0 if the config switches it off, None if muster does not have
 /// it.
 pub(super) fn finalized_level(config: &Config, feature: &str) -> Option<i16> {
-    let found = FEATURES.iter().find(|(name, _)| *name == feature);
-    found.map(|feature| if is_on(config, feature) { feature.1 } else { 0 })
+    let found = FEATURES.iter().find(|it| it.name == feature);
+    found.map(|feature| if is_on(config, feature) { feature.level } else { 0 })
 }
 
-fn is_on(config: &Config, (name, _): &(&str, i16)) -> bool {
-    match *name {
+fn is_on(config: &Config, feature: &Feature) -> bool {
+    match feature.name {
         GROUP_VERSION => config.serves_consumer_groups(),
         STREAMS_VERSION => config.serves_streams_groups(),
         _ => true,

@@ -172,8 +172,8 @@ fn alter(
         CLIENT_METRICS_RESOURCE => budgets.subscriptions.check(name, &after)?,
         _ => {
             view.config.validate_dynamic(&after).map_err(invalid)?;
-            let broker = (name.parse().unwrap_or(view.shard), name);
-            view.config.check_step(view.image, broker, &after).map_err(invalid)?;
+            let node = name.parse().unwrap_or(view.shard);
+            view.config.check_step(view.image, node, name, &after).map_err(invalid)?;
             check_unserved_bytes(&after)?;
         }
     }

@@ -17,12 +17,13 @@ const TIMEOUT_MS: i32 = 1;
 /// Creates topics. The response lists the topics that failed, each with the reason.
 pub fn create_missing(
     view: &View<'_>,
-    (ids, quota): (&mut dyn Ids, &mut MutationQuota<'_>),
+    ids: &mut dyn Ids,
+    quota: &mut MutationQuota<'_>,
     topics: &[MissingTopic],
 ) -> Change<Vec<(Arc<str>, String)>> {
     let topics = topics.iter().map(creatable).collect();
     let request = CreateTopicsRequest { topics, timeout_ms: TIMEOUT_MS, ..Default::default() };
-    let change = create_topics(view, (ids, quota), VERSION, &request);
+    let change = create_topics(view, ids, quota, VERSION, &request);
     change.map(|response| response.topics.iter().filter_map(failure).collect())
 }
 

@@ -26,7 +26,8 @@ use std::ops::Range;
 /// with REQUEST_TIMED_OUT.
 pub fn create_topics(
     view: &View<'_>,
-    (ids, quota): (&mut dyn Ids, &mut MutationQuota<'_>),
+    ids: &mut dyn Ids,
+    quota: &mut MutationQuota<'_>,
     version: i16,
     request: &CreateTopicsRequest<'_>,
 ) -> Change<CreateTopicsResponse<'static>> {

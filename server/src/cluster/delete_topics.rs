@@ -7,8 +7,31 @@ use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid, Wall};
 use std::collections::BTreeMap;
 
+/// How an entry of a request names a topic: by its name or its id, unless the entry is malformed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Named<'a> {
+    pub(crate) name: Option<&'a str>,
+    /// Zero if there is none.
+    pub(crate) id: Uuid,
+}
+
+impl<'a> Named<'a> {
+    fn by_name(name: &'a str) -> Self {
+        Self { name: Some(name), id: Uuid::ZERO }
+    }
+
+    fn by_id(id: Uuid) -> Self {
+        Self { name: None, id }
+    }
+
+    /// Whether the entry has either a name or an id, not both or neither.
+    fn is_well_formed(self) -> bool {
+        self.name.is_some() == self.id.is_zero()
+    }
+}
+
 /// How often a request has each name or id.
-type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
+type Asked<'a> = BTreeMap<Named<'a>, usize>;
 
 /// Deletes topics by name, or from version 6 on also by id, at the time `wall`. A topic that is
 /// named twice is answered once. But each entry has an answer of its own if it has both a name and
@@ -29,19 +52,20 @@ pub fn delete_topics(
         Some(deletion_is_disabled(version))
     };
     if let Some(refused) = refused {
-        let refuse = |(name, id)| result(name, id, Err(refused.clone()));
+        let refuse = |Named { name, id }| result(name, id, Err(refused.clone()));
         let responses = names(request).map(refuse).collect();
         let response = DeleteTopicsResponse { responses, ..Default::default() };
         return Change { records: Vec::new(), response };
     }
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(asked.len());
-    for ((name, id), times) in &asked {
+    for (named, times) in &asked {
+        let Named { name, id } = named;
         if name.is_none() && *times == 1 && is_named_once_too(view, *id, &asked) {
             continue;
         }
         let topic = match times {
-            _ if !is_one_name((*name, *id)) => Err(neither_or_both(*name)),
+            _ if !named.is_well_formed() => Err(neither_or_both(*name)),
             1 => find(view, *name, *id, &asked),
             _ if name.is_some() => Err(invalid("Duplicate topic name.")),
             _ => Err(invalid("Duplicate topic id.")),
@@ -51,35 +75,28 @@ pub fn delete_topics(
             delete(view, wall, topic, &mut records);
         }
         let known = name.and_then(|name| view.image.topic(name));
-        let is_twice = known.is_some_and(|topic| asked.contains_key(&(None, topic.id)));
+        let is_twice = known.is_some_and(|topic| asked.contains_key(&Named::by_id(topic.id)));
         let known_id = known.filter(|_| is_twice && *times == 1).map_or(*id, |topic| topic.id);
-        let answers = if is_one_name((*name, *id)) { 1 } else { *times };
+        let answers = if named.is_well_formed() { 1 } else { *times };
         responses.extend(std::iter::repeat_n(result(*name, known_id, topic), answers));
     }
     let throttle_time_ms = quota.throttle_time_ms();
     Change { records, response: DeleteTopicsResponse { responses, throttle_time_ms } }
 }
 
-/// Whether an entry has either a name or an id, not both or neither.
-fn is_one_name((name, id): (Option<&str>, Uuid)) -> bool {
-    name.is_some() == id.is_zero()
+fn names<'a>(request: &'a DeleteTopicsRequest<'_>) -> impl Iterator<Item = Named<'a>> {
+    let states = request.topics.iter();
+    let states = states.map(|topic| Named { name: topic.name.as_deref(), id: topic.topic_id });
+    states.chain(request.topic_names.iter().map(|name| Named::by_name(name)))
 }
 
-fn names<'a>(
-    request: &'a DeleteTopicsRequest<'_>,
-) -> impl Iterator<Item = (Option<&'a str>, Uuid)> {
-    let states = request.topics.iter().map(|topic| (topic.name.as_deref(), topic.topic_id));
-    let names = request.topic_names.iter().map(|name| (Some(&**name), Uuid::ZERO));
-    states.chain(names)
-}
-
-/// The topics that a request may delete. Its other entries are refused whether the topic exists or
-/// not.
+/// The names and ids that a request has exactly once: only these topics may be deleted. All other
+/// entries are refused, even for topics that do not exist.
 pub(crate) fn named_once<'a>(
     request: &'a DeleteTopicsRequest<'_>,
-) -> impl Iterator<Item = (Option<&'a str>, Uuid)> {
+) -> impl Iterator<Item = Named<'a>> {
     let once = asked(request).into_iter().filter(|(_, times)| *times == 1);
-    once.map(|(name, _)| name).filter(|name| is_one_name(*name))
+    once.map(|(named, _)| named).filter(|named| named.is_well_formed())
 }
 
 fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
@@ -95,7 +112,7 @@ fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
 /// refused, and the topic is deleted by its id.
 fn is_named_once_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
     let topic = view.image.topic_by_id(id);
-    topic.is_some_and(|topic| asked.get(&(Some(&*topic.name), Uuid::ZERO)) == Some(&1))
+    topic.is_some_and(|topic| asked.get(&Named::by_name(&topic.name)) == Some(&1))
 }
 
 fn find<'v>(
@@ -117,7 +134,7 @@ fn find<'v>(
     if topic.is_internal() {
         return Err(invalid(&format!("Deletion of internal topic {} is prohibited.", topic.name)));
     }
-    if name.is_some() && asked.contains_key(&(None, topic.id)) {
+    if name.is_some() && asked.contains_key(&Named::by_id(topic.id)) {
         return Err(invalid("The provided topic name maps to an ID that was already supplied."));
     }
     Ok(topic)

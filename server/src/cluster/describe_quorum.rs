@@ -18,7 +18,8 @@ const LISTENER: &str = "CONTROLLER";
 /// durable before the answer is sent.
 pub fn describe_quorum(
     view: &View<'_>,
-    (end, wall): (u64, Wall),
+    end: u64,
+    wall: Wall,
     request: &DescribeQuorumRequest<'_>,
 ) -> Change<DescribeQuorumResponse<'static>> {
     let is_known = matches!(&request.topics[..], [topic] if is_metadata(topic));

@@ -41,7 +41,8 @@ impl Config {
     pub fn check_step(
         &self,
         altered: &impl Altered,
-        (node, resource): (u32, &str),
+        node: u32,
+        resource: &str,
         after: &Overrides,
     ) -> Result<(), String> {
         let of = |resource: &str| altered.configs(BROKER_RESOURCE, resource);

@@ -89,7 +89,8 @@ pub(super) fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<
             | ClusterRecord::ClusterId(..) => {}
         }
     }
-    lines.extend([(added, true), (removed, false)].into_iter().filter_map(acls_line));
+    lines.extend(acls_line(&added, true));
+    lines.extend(acls_line(&removed, false));
     let quotas = quotas.into_iter();
     lines.extend(quotas.map(|(of, quotas)| Line::Quotas { of, quotas: quotas.join(",") }));
     for ((resource_type, of), keys) in altered {
@@ -125,7 +126,7 @@ fn credential_line(key: &ScramCredentialKey<'_>, is_set: bool) -> Line {
 }
 
 /// One line for all ACLs of a request, because there may be hundreds.
-fn acls_line((all, are_added): (Vec<Acl>, bool)) -> Option<Line> {
+fn acls_line(all: &[Acl], are_added: bool) -> Option<Line> {
     let mut acls = String::new();
     for (place, acl) in all.iter().enumerate() {
         let next = in_words(acl);

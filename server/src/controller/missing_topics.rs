@@ -36,7 +36,8 @@ impl MissingTopics {
         &mut self,
         now: i64,
         missing: &[MissingTopic],
-        (limit, retry_ms): (Option<Limit>, i64),
+        limit: Option<Limit>,
+        retry_ms: i64,
     ) -> Option<Creation> {
         if self.messages == MESSAGES_MAX {
             return None;
@@ -127,7 +128,7 @@ mod tests {
 
     /// The names of the topics that the controller is asked to create.
     fn asked(topics: &mut MissingTopics, now: i64, names: &[&str]) -> Vec<String> {
-        let creation = topics.ask(now, &missing(names), (None, RETRY_MS));
+        let creation = topics.ask(now, &missing(names), None, RETRY_MS);
         let topics = creation.map(|it| it.topics).unwrap_or_default();
         topics.iter().map(|it| it.name.to_string()).collect()
     }

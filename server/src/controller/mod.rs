@@ -122,7 +122,8 @@ impl Controller {
     /// clients have altered.
     pub(crate) fn new(
         image: Arc<ClusterImage>,
-        (cluster_id, shards): (Arc<str>, u32),
+        cluster_id: Arc<str>,
+        shards: u32,
         common: &Arc<Config>,
         config: &Config,
     ) -> Self {
@@ -227,7 +228,7 @@ impl Controller {
         let message = FromController::AdminAnswer { request, response };
         let is_of_access = access::is_changed_by(&body);
         let by = By { admin: Some(admin), host: &admin.host };
-        self.write_change(inputs, (Some(by), change.records), (from, message), is_of_access);
+        self.write_change(inputs, Some(by), change.records, from, message, is_of_access);
     }
 
     fn change(
@@ -244,7 +245,7 @@ impl Controller {
         match request {
             ControllerRequest::CreateTopics(body) => {
                 let quota = &mut quota(buckets, admin, 6, *now);
-                cluster::create_topics(&view, (*ids, quota), admin.version, body).map(Into::into)
+                cluster::create_topics(&view, *ids, quota, admin.version, body).map(Into::into)
             }
             ControllerRequest::DeleteTopics(body) => {
                 let quota = &mut quota(buckets, admin, 5, *now);
@@ -269,7 +270,7 @@ impl Controller {
             ControllerRequest::DescribeQuorum(body) => {
                 let unpublished = self.unpublished.back().map(|(position, _)| *position);
                 let end = unpublished.unwrap_or_else(|| log.cluster_flushed());
-                cluster::describe_quorum(&view, (end, *wall), body).map(Into::into)
+                cluster::describe_quorum(&view, end, *wall, body).map(Into::into)
             }
             ControllerRequest::AlterUserScramCredentials(body) => {
                 cluster::alter_user_scram_credentials(&view, body).map(Into::into)
@@ -314,18 +315,18 @@ impl Controller {
         let Creation { topics, limit, retry_ms } = creation;
         let view = View { image: self.accepted.image(), ..inputs.view };
         let mut quota = MutationQuota::new(&mut self.buckets, limit, true, inputs.times.now);
-        let change = cluster::create_missing(&view, (&mut *inputs.ids, &mut quota), &topics);
+        let change = cluster::create_missing(&view, &mut *inputs.ids, &mut quota, &topics);
         let topics = topics.into_iter().map(|it| it.name).collect();
         let created = Created { topics, failed: change.response, retry_ms };
         let message = FromController::MissingCreated(created);
-        self.write_change(inputs, (None, change.records), (from, message), false);
+        self.write_change(inputs, None, change.records, from, message, false);
     }
 
     /// Allocates a block of producer ids to a shard.
     fn send_producer_ids(&mut self, inputs: Inputs<'_>, to: u32) {
         let (records, block) = cluster::allocate_producer_ids(self.accepted());
         let message = FromController::ProducerIdBlock { first: block.first, count: block.count };
-        self.write_change(inputs, (None, records), (to, message), false);
+        self.write_change(inputs, None, records, to, message, false);
     }
 
     /// Notes that the groups of a shard have no offsets of the topics deleted up to a version. The
@@ -349,8 +350,10 @@ impl Controller {
     fn write_change(
         &mut self,
         inputs: Inputs<'_>,
-        (by, records): (Option<By<'_>>, Vec<ClusterRecord<'static>>),
-        (to, mut message): (u32, FromController),
+        by: Option<By<'_>>,
+        records: Vec<ClusterRecord<'static>>,
+        to: u32,
+        mut message: FromController,
         is_of_access: bool,
     ) {
         let now = inputs.times.now;

@@ -47,7 +47,9 @@ impl ControllerRequests {
         &mut self,
         call: &Call<'_>,
         api: ApiKey,
-        (host, principal, limit): (Arc<str>, Principal, Option<Limit>),
+        host: Arc<str>,
+        principal: Principal,
+        limit: Option<Limit>,
         out: &mut Vec<Command>,
     ) -> bool {
         if !self.add_admin(call.request, call.body.len()) {
@@ -82,10 +84,11 @@ impl ControllerRequests {
         &mut self,
         now: i64,
         missing: &[MissingTopic],
-        client: (Option<Limit>, i64),
+        limit: Option<Limit>,
+        retry_ms: i64,
         out: &mut Vec<Command>,
     ) -> bool {
-        if let Some(creation) = self.missing.ask(now, missing, client) {
+        if let Some(creation) = self.missing.ask(now, missing, limit, retry_ms) {
             let creation = Box::new(creation);
             send(ToController::CreateMissing { from: self.shard, creation }, out);
         }
@@ -138,7 +141,8 @@ impl ControllerRequests {
     /// Takes a block of producer ids, and answers requests that wait for one.
     pub(crate) fn producer_ids_came(
         &mut self,
-        (first, count): (i64, i32),
+        first: i64,
+        count: i32,
         answers: &mut Connections,
         out: &mut Vec<Command>,
     ) {

@@ -109,8 +109,9 @@ impl Shard {
         let Some(host) = self.clients.host(call.request) else { return };
         let quotas = self.broker.image().client_quotas();
         let Some(principal) = self.clients.principal(call.request) else { return };
-        let client = (host, principal, self.clients.mutation_limit(call.request, quotas));
-        if self.controller_requests.ask(call, api, client, &mut self.commands) {
+        let limit = self.clients.mutation_limit(call.request, quotas);
+        let out = &mut self.commands;
+        if self.controller_requests.ask(call, api, host, principal, limit, out) {
             return self.clients.answers().hold(call.request);
         }
         let id = ConnectionId(call.request.connection);

@@ -272,7 +272,7 @@ impl Loaded {
             open_bytes_max: self.common.log_sizes.open_bytes_max,
             first_number: first_number(life.number),
         };
-        let cluster = (Arc::clone(&self.common.cluster_id), placement.shards);
+        let (cluster, shards) = (Arc::clone(&self.common.cluster_id), placement.shards);
         let mut shard = Shard {
             clients: Clients::new(
                 self.number,
@@ -293,7 +293,7 @@ impl Loaded {
                 &config,
             ),
             telemetry: Telemetry::new(&config, &image),
-            controller: self.image.map(|it| Controller::new(it, cluster, common, &config)),
+            controller: self.image.map(|it| Controller::new(it, cluster, shards, common, &config)),
             controller_requests: ControllerRequests::new(self.number),
             long: LongRequests::default(),
             inquiries: Inquiries::default(),

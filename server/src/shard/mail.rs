@@ -46,7 +46,7 @@ impl Shard {
             FromController::MissingCreated(created) => self.missing_created(created),
             FromController::ProducerIdBlock { first, count } => {
                 let (answers, out) = (self.clients.answers(), &mut self.commands);
-                self.controller_requests.producer_ids_came((first, count), answers, out);
+                self.controller_requests.producer_ids_came(first, count, answers, out);
                 self.transactions_have_ids();
             }
         }

@@ -133,8 +133,7 @@ impl Shard {
     fn create_queue(&mut self, topic: MissingTopic) {
         let topics = [topic];
         let Self { controller_requests, commands, times, .. } = self;
-        if controller_requests.create_missing(times.now, &topics, (None, QUEUE_RETRY_MS), commands)
-        {
+        if controller_requests.create_missing(times.now, &topics, None, QUEUE_RETRY_MS, commands) {
             return;
         }
         let mut failed = controller_requests.failed_creations(times.now, &topics);

@@ -65,7 +65,7 @@ impl Shard {
         let Self { broker, clients, controller_requests, commands, times, .. } = self;
         let limit = clients.mutation_limit(request, broker.image().client_quotas());
         let retry_ms = RETRY_INTERVALS * i64::from(body.heartbeat_interval_ms);
-        controller_requests.create_missing(times.now, missing, (limit, retry_ms), commands);
+        controller_requests.create_missing(times.now, missing, limit, retry_ms, commands);
         explain_failed(body, controller_requests.failed_creations(times.now, missing));
     }
 

@@ -175,7 +175,9 @@ impl Telemetry {
         let unpacked_bytes_max = self.metrics_bytes_max * limits::UNPACKED_FACTOR_MAX;
         Verdict::Pass(Push::new(
             client,
-            (request, compression, metrics),
+            request,
+            compression,
+            metrics,
             interval_ms,
             unpacked_bytes_max,
         ))

@@ -76,7 +76,9 @@ impl Client<'_> {
 impl Push {
     pub(super) fn new(
         client: &Client<'_>,
-        (request, compression, metrics): (RequestId, Compression, Vec<u8>),
+        request: RequestId,
+        compression: Compression,
+        metrics: Vec<u8>,
         interval_ms: i32,
         unpacked_bytes_max: usize,
     ) -> Self {

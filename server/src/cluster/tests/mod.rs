@@ -106,7 +106,7 @@ impl Controller {
         request: &CreateTopicsRequest<'_>,
         version: i16,
     ) -> CreateTopicsResponse<'static> {
-        self.decide(|view, ids| create_topics(view, (ids, &mut free()), version, request))
+        self.decide(|view, ids| create_topics(view, ids, &mut free(), version, request))
     }
 
     fn create_all(

@@ -116,7 +116,7 @@ fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
     // Malformed entries, and entries that the request names twice, are left in it even if they are
     // denied: the handler refuses them with another error.
     let once: BTreeSet<_> =
-        cluster::named_once(body).map(|(name, id)| (name.map(str::to_owned), id)).collect();
+        cluster::named_once(body).map(|it| (it.name.map(str::to_owned), it.id)).collect();
     let refusal = |name: Option<&str>, id| {
         let is_work = once.contains(&(name.map(str::to_owned), id));
         refusal_of_deletion(name, id, by).filter(|_| is_work)

@@ -33,7 +33,9 @@ impl Decided {
     /// The cached decision, or a new one.
     pub(super) fn get(
         &self,
-        (operation, of, name): (Operation, ResourceType, &str),
+        operation: Operation,
+        of: ResourceType,
+        name: &str,
         decide: impl FnOnce() -> bool,
     ) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,11 +69,11 @@ mod tests {
     fn the_last_decisions_are_kept() {
         let decided = Decided::default();
         let ask = |name: &str, would: bool| {
-            decided.get((Operation::Read, ResourceType::Topic, name), || would)
+            decided.get(Operation::Read, ResourceType::Topic, name, || would)
         };
         assert!(ask("a", true) && ask("a", false), "it is kept");
-        assert!(decided.get((Operation::Write, ResourceType::Topic, "a"), || true));
-        assert!(!decided.get((Operation::Read, ResourceType::Group, "a"), || false));
+        assert!(decided.get(Operation::Write, ResourceType::Topic, "a", || true));
+        assert!(!decided.get(Operation::Read, ResourceType::Group, "a", || false));
         let names: Vec<_> = (0..DECISIONS_MAX).map(|number| number.to_string()).collect();
         assert!(names.iter().all(|name| ask(name, true)));
         assert!(!ask("a", false), "newer ones have replaced it");

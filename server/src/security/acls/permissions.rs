@@ -66,7 +66,7 @@ impl Permissions {
     /// is denied. But if the resource has no ACLs at all, the config decides.
     pub(crate) fn allow(&self, operation: Operation, of: ResourceType, name: &str) -> bool {
         self.is_super_user
-            || self.decided.get((operation, of, name), || self.decide(operation, of, name))
+            || self.decided.get(operation, of, name, || self.decide(operation, of, name))
     }
 
     fn decide(&self, operation: Operation, of: ResourceType, name: &str) -> bool {

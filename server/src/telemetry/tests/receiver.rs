@@ -50,7 +50,7 @@ fn metrics(all: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn push_of(id: Uuid, compression: Compression, metrics: Vec<u8>) -> Push {
-    Push::new(&client(id), (REQUEST, compression, metrics), 10_000, BYTES_MAX)
+    Push::new(&client(id), REQUEST, compression, metrics, 10_000, BYTES_MAX)
 }
 
 fn take(receiver: &mut Receiver, metrics: Vec<u8>) -> ErrorCode {
