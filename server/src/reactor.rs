@@ -327,9 +327,9 @@ impl<I: Io> Reactor<I> {
         let was_full = std::mem::replace(&mut self.is_full, io.is_full());
         let (now, shard) = (self.times.now, shard.inspect());
         if self.is_full && !was_full {
-            let of_shard = self.connections.iter().flatten().count();
-            let connections = (of_shard, io.connections_max());
-            self.lines.full(now, shard.number(), connections, shard.busiest_host());
+            let connections = self.connections.iter().flatten().count();
+            let (limit, busiest) = (io.connections_max(), shard.busiest_host());
+            self.lines.full(now, shard.number(), connections, limit, busiest);
         } else if was_full && !self.is_full {
             self.lines.no_longer_full(now, shard.number());
         }

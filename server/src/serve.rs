@@ -206,8 +206,8 @@ fn start_admin(
     let Some(listener) = metrics::bind(&options.config)? else { return Ok(None) };
     let names = options.served.listeners.iter().map(|listener| listener.name.clone());
     let (config, names) = (&options.config, names.collect());
-    let version = (options.version, config);
-    Ok(Some(Admin::start(listener, version, names, states.clone(), telemetry.clone())?))
+    let (version, states, telemetry) = (options.version, states.clone(), telemetry.clone());
+    Ok(Some(Admin::start(listener, version, config, names, states, telemetry)?))
 }
 
 /// The input for the start of all shards.

@@ -75,7 +75,8 @@ impl LongRequests {
     /// requests.
     pub(crate) fn begin(
         &mut self,
-        (connection, header): (ConnectionId, &RequestHeader<'_>),
+        connection: ConnectionId,
+        header: &RequestHeader<'_>,
         request: Request<'_>,
         image: Arc<ClusterImage>,
         connections: &mut Connections,

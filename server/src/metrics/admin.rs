@@ -95,7 +95,8 @@ impl Admin {
     /// A thread cannot be started.
     pub(crate) fn start(
         listener: TcpListener,
-        (version, config): (&'static str, &Config),
+        version: &'static str,
+        config: &Config,
         listeners: Vec<String>,
         states: ShardStates,
         telemetry: TelemetryThread,

@@ -267,7 +267,7 @@ impl<'s> Gathered<'s> {
                 let of_partition = end.saturating_sub(*offset).max(0).unsigned_abs();
                 partitions += 1;
                 lag = lag.saturating_add(of_partition);
-                self.keep((of_partition, *partition), (&group_id, &topic.name), is_chosen);
+                self.keep(of_partition, &group_id, &topic.name, *partition, is_chosen);
             }
         }
         if kind == SHARE {
@@ -320,18 +320,20 @@ impl<'s> Gathered<'s> {
         group.partitions += 1;
         group.lag = Some(group.lag.unwrap_or(0).saturating_add(of_partition));
         let is_chosen = group.is_chosen;
-        self.keep((of_partition, row.partition.index), (&row.group, &topic.name), is_chosen);
+        self.keep(of_partition, &row.group, &topic.name, row.partition.index, is_chosen);
     }
 
     /// Keeps the row of a partition if the config names its group, or its lag is among the highest.
     fn keep(
         &mut self,
-        (lag, partition): (u64, i32),
-        (group, topic): (&Arc<str>, &Arc<str>),
+        lag: u64,
+        group: &Arc<str>,
+        topic: &Arc<str>,
+        partition: i32,
         is_chosen: bool,
     ) {
         if !is_chosen {
-            self.top.offer(lag, (group, topic), partition);
+            self.top.offer(lag, group, topic, partition);
         } else if self.chosen.len() < CHOSEN_ROWS_MAX {
             let (group, topic) = (Arc::clone(group), Arc::clone(topic));
             self.chosen.push(PartitionLag { lag, group, topic, partition });

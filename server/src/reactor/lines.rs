@@ -35,7 +35,8 @@ impl ConnectionLines {
         &mut self,
         now: i64,
         shard: u32,
-        (connections, limit): (usize, Option<usize>),
+        connections: usize,
+        limit: Option<usize>,
         busiest: Option<(&str, usize)>,
     ) {
         if self.by_client.admits(now, None) {

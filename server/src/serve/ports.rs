@@ -76,7 +76,7 @@ fn on_all<L>(
         let mut address = *first;
         address.set_port(listener.listen.of_shard(number)?.port);
         let listened = listen(address);
-        Ok(listened.map_err(|error| not_listened(options, (*first, address), number, &error))?)
+        Ok(listened.map_err(|error| not_listened(options, *first, address, number, &error))?)
     };
     addresses.map(listen).collect()
 }
@@ -105,7 +105,8 @@ fn listen_until<L>(
 
 fn not_listened(
     options: &Options,
-    (first, address): (SocketAddr, SocketAddr),
+    first: SocketAddr,
+    address: SocketAddr,
     number: u32,
     error: &io::Error,
 ) -> String {

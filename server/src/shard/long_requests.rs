@@ -65,7 +65,7 @@ impl Shard {
             }
         };
         let (image, answers) = (Arc::clone(self.broker.image()), self.clients.answers());
-        let begun = self.long.begin((id, &header), request.into(), image, answers)?;
+        let begun = self.long.begin(id, &header, request.into(), image, answers)?;
         self.long.amend(begun, amendment);
         let quotas = self.broker.image().client_quotas();
         if !quotas.is_empty() {

@@ -18,13 +18,8 @@ impl Top {
         Self { max, rows: BinaryHeap::new() }
     }
 
-    /// Offers a row. The row is only built if it is kept.
-    pub(super) fn offer(
-        &mut self,
-        lag: u64,
-        (group, topic): (&Arc<str>, &Arc<str>),
-        partition: i32,
-    ) {
+    /// Offers a row, which is built only if it is among those with the most lag.
+    pub(super) fn offer(&mut self, lag: u64, group: &Arc<str>, topic: &Arc<str>, partition: i32) {
         let offered = (Reverse(lag), &**group, &**topic, partition);
         let gives_way = |(last, row): &(Reverse<u64>, PartitionLag)| {
             offered < (*last, &*row.group, &*row.topic, row.partition)
@@ -58,12 +53,12 @@ mod tests {
         for turn in 0..all.len() {
             let mut top = Top::new(3);
             for (lag, partition) in all.iter().cycle().skip(turn).take(all.len()) {
-                top.offer(*lag, (&"g".into(), &"t".into()), *partition);
+                top.offer(*lag, &"g".into(), &"t".into(), *partition);
             }
             assert_eq!(top.into_rows(), [row(9, 2), row(5, 0), row(5, 3)]);
         }
         let mut none = Top::new(0);
-        none.offer(1, (&"g".into(), &"t".into()), 0);
+        none.offer(1, &"g".into(), &"t".into(), 0);
         assert_eq!(none.into_rows(), []);
     }
 }
