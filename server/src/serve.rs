@@ -105,15 +105,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let admin = start_admin(options, &states, &telemetry)?;
     // A write beyond RLIMIT_FSIZE fails as if the disk were full, instead of raising a signal.
     flag::register(SIGXFSZ, Arc::default())?;
-    let segment_bytes = Some(options.config.segment_bytes());
-    let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
-    let mut ids = RandomIds::new()?;
-    let placement = options.config.placement(options.shards);
-    let mut directory = open_directory(options, placement, log_sizes, &mut ids)?;
-    let mut config = options.config.clone();
-    directory.keep_transactions_partitions(&mut config)?;
-    let placement = config.placement(options.shards);
-    reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
+    let Prepared { mut directory, config, placement, log_sizes } = prepare_directory(options)?;
     let may_have_lost_writes = directory.meta.begin_start(&boot_id());
     backup::remove_left(&options.data);
     trash::keep_emptying(&options.data, options.config.trash_retention_ms)?;
@@ -134,8 +126,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         token_keys: certificates.token_keys(),
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
-    let tls = certificates.of_listeners();
-    let certificates = certificates.start()?;
+    let (tls, certificates) = (certificates.of_listeners(), certificates.start()?);
     let beginning = Beginning {
         options,
         common: &common,
@@ -170,6 +161,29 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
 /// The result of a shard that has stopped: how far its log is durable, and whether all of its
 /// transactions that may have lost writes before this start were settled.
 type Stopped = (u64, bool);
+
+/// The data directory in the form that the config asks for.
+struct Prepared {
+    directory: DataDir,
+    /// The config. `__transaction_state` has as many partitions as in the directory.
+    config: Config,
+    placement: Placement,
+    log_sizes: LogSizes,
+}
+
+/// Opens the data directory, and moves its logs if the number of shards has changed.
+fn prepare_directory(options: &Options) -> Result<Prepared, Failure> {
+    let segment_bytes = Some(options.config.segment_bytes());
+    let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
+    let mut ids = RandomIds::new()?;
+    let placement = options.config.placement(options.shards);
+    let mut directory = open_directory(options, placement, log_sizes, &mut ids)?;
+    let mut config = options.config.clone();
+    directory.keep_transactions_partitions(&mut config)?;
+    let placement = config.placement(options.shards);
+    reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
+    Ok(Prepared { directory, config, placement, log_sizes })
+}
 
 /// Opens the data directory. A new directory gets the first user.
 fn open_directory(
