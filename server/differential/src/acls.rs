@@ -31,6 +31,13 @@ const ALL: i8 = 2;
 const DENY: i8 = 2;
 const ALLOW: i8 = 3;
 
+/// The resources of an ACL, by their names.
+struct Pattern {
+    /// `LITERAL` or `PREFIXED`.
+    kind: i8,
+    name: String,
+}
+
 /// The user of a history, and its ACLs.
 pub struct Acls {
     user: String,
@@ -52,8 +59,8 @@ impl Acls {
         ] {
             if world.chance(60) {
                 let is_cluster = resource_type == CLUSTER;
-                let pattern_type = if is_cluster { LITERAL } else { PREFIXED };
-                let all = acls.acl(resource_type, (pattern_type, name), (ALL, ALLOW));
+                let kind = if is_cluster { LITERAL } else { PREFIXED };
+                let all = acls.acl(resource_type, Pattern { kind, name }, ALL, ALLOW);
                 acls.add(all, sides)?;
             }
         }
@@ -104,12 +111,13 @@ impl Acls {
             CLUSTER => CLUSTER_NAME.to_owned(),
             _ => world.transactional_ids[0].name.clone(),
         };
+        let literal = |name| Pattern { kind: LITERAL, name };
         let pattern = match world.random.u32(..10) {
-            _ if resource_type == CLUSTER => (LITERAL, name),
-            0 => (LITERAL, "*".to_owned()),
-            1..4 => (PREFIXED, world.prefix.clone()),
-            _ if name.is_empty() => (LITERAL, "*".to_owned()),
-            _ => (LITERAL, name),
+            _ if resource_type == CLUSTER => literal(name),
+            0 => literal("*".to_owned()),
+            1..4 => Pattern { kind: PREFIXED, name: world.prefix.clone() },
+            _ if name.is_empty() => literal("*".to_owned()),
+            _ => literal(name),
         };
         let operations: &[i8] = match resource_type {
             TOPIC => &[ALL, 3, 4, 5, 6, 7, 8, 10, 11],
@@ -119,7 +127,7 @@ impl Acls {
         };
         let operation = world.one(operations);
         let permission = if world.chance(25) { DENY } else { ALLOW };
-        let mut acl = self.acl(resource_type, pattern, (operation, permission));
+        let mut acl = self.acl(resource_type, pattern, operation, permission);
         if world.chance(15) {
             acl.host = world.one(&["127.0.0.1", "10.0.0.1"]).into();
         }
@@ -129,13 +137,14 @@ impl Acls {
     fn acl(
         &self,
         resource_type: i8,
-        (resource_pattern_type, name): (i8, String),
-        (operation, permission_type): (i8, i8),
+        pattern: Pattern,
+        operation: i8,
+        permission_type: i8,
     ) -> AclCreation<'static> {
         AclCreation {
             resource_type,
-            resource_name: name.into(),
-            resource_pattern_type,
+            resource_name: pattern.name.into(),
+            resource_pattern_type: pattern.kind,
             principal: self.principal(),
             host: "*".into(),
             operation,

@@ -235,7 +235,7 @@ impl<'a> Muster<'a> {
         self.side.send(line, step, &ours)?;
         self.catch_up(kafka)?;
         await_end(&self.side, &ours)?;
-        self.send_again((line, step), &ours)?;
+        self.send_again(line, step, &ours)?;
         match self.muster.get(&step) {
             Some(own) => {
                 await_creation(&self.side, &ours, own)?;
@@ -245,8 +245,8 @@ impl<'a> Muster<'a> {
         }
     }
 
-    /// Repeats a request while its answer shows that a transaction is ending.
-    fn send_again(&mut self, (line, step): (usize, usize), ask: &Ask) -> io::Result<()> {
+    /// Repeats a request as long as its answer shows a transaction that is ending or will time out.
+    fn send_again(&mut self, line: usize, step: usize, ask: &Ask) -> io::Result<()> {
         let deadline = Instant::now() + SETTLED_WITHIN;
         while Instant::now() < deadline && self.is_unsettled(step) {
             self.side.send(line, step, ask)?;

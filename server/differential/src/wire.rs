@@ -75,6 +75,11 @@ fn alter(value: &mut Value) -> bool {
 }
 
 impl Ask {
+    /// A request without a flaw.
+    pub fn new(version: i16, request: impl Into<Request<'static>>) -> Self {
+        Self { version, request: request.into(), flaw: Flaw::None }
+    }
+
     pub fn api(&self) -> ApiKey {
         self.request.api_key()
     }

@@ -1,6 +1,7 @@
 //! The arguments of `muster log`.
 
 use clap::{Args, Subcommand};
+use muster_server::cluster::OFFSETS_TOPIC;
 use std::path::PathBuf;
 
 /// The tools for data directories.
@@ -85,7 +86,7 @@ pub struct Export {
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// A topic to export; may be given more than once.
-    #[arg(long = "topic", value_name = "NAME", default_value = muster_server::cluster::OFFSETS_TOPIC)]
+    #[arg(long = "topic", value_name = "NAME", default_value = OFFSETS_TOPIC)]
     pub topics: Vec<String>,
 }
 

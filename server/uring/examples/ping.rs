@@ -25,6 +25,13 @@ struct Pinger {
     missing: usize,
 }
 
+/// The CPU time of the server, and the time for which core 0 was busy.
+#[derive(Clone, Copy, Default)]
+struct CpuSeconds {
+    process: f64,
+    core: f64,
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = arguments()?;
     muster_uring::raise_open_files()?;
@@ -47,7 +54,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let length = Duration::from_secs_f64(options.seconds);
     let mut latencies = run(&mut ring, &mut pingers, &frame, length)?;
     let (wall, after) = (start.elapsed().as_secs_f64(), cpu_seconds(options.server_pid)?);
-    report(&mut latencies, wall, (after.0 - before.0, after.1 - before.1));
+    let used =
+        CpuSeconds { process: after.process - before.process, core: after.core - before.core };
+    report(&mut latencies, wall, used);
     Ok(())
 }
 
@@ -109,10 +118,10 @@ fn run(
     Ok(latencies)
 }
 
-/// CPU seconds of the server's process, and of core 0. Only the latter include kernel threads that
-/// work for the server.
-fn cpu_seconds(pid: Option<u32>) -> io::Result<(f64, f64)> {
-    let Some(pid) = pid else { return Ok((0.0, 0.0)) };
+/// The CPU seconds of the server's process, and those of core 0. Kernel threads that work for the
+/// server are included only in those of core 0.
+fn cpu_seconds(pid: Option<u32>) -> io::Result<CpuSeconds> {
+    let Some(pid) = pid else { return Ok(CpuSeconds::default()) };
     let mut process = 0.0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let text = fs::read_to_string(task?.path().join("schedstat"))?;
@@ -120,15 +129,15 @@ fn cpu_seconds(pid: Option<u32>) -> io::Result<(f64, f64)> {
     }
     let stat = fs::read_to_string("/proc/stat")?;
     let core = stat.lines().find(|line| line.starts_with("cpu0")).unwrap_or_default();
-    let busy = [1, 2, 3, 6, 7].map(|field| number(core, field)).iter().sum::<f64>() / 100.0;
-    Ok((process, busy))
+    let core = [1, 2, 3, 6, 7].map(|field| number(core, field)).iter().sum::<f64>() / 100.0;
+    Ok(CpuSeconds { process, core })
 }
 
 fn number(text: &str, field: usize) -> f64 {
     text.split_whitespace().nth(field).and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-fn report(latencies: &mut [u32], wall: f64, (process, core): (f64, f64)) {
+fn report(latencies: &mut [u32], wall: f64, CpuSeconds { process, core }: CpuSeconds) {
     latencies.sort_unstable();
     let at = |share: f64| {
         let index = (latencies.len() as f64 * share) as usize;

@@ -110,7 +110,7 @@ fn topics(world: &mut World, acquired: &[Acquired]) -> Vec<(Uuid, Vec<ShareFetch
                 (other, index) if other.id == topic.id => (other, index),
                 _ => (topic.clone(), world.partition(&topic)),
             };
-            partition(world, (topic.id, index), acquired)
+            partition(world, topic.id, index, acquired)
         };
         (topic.id, world.some(2, |it| it.partition_index, partition))
     };
@@ -133,7 +133,8 @@ fn place(world: &mut World, acquired: &[Acquired]) -> (Topic, i32) {
 
 fn partition(
     world: &mut World,
-    (topic_id, partition_index): (Uuid, i32),
+    topic_id: Uuid,
+    partition_index: i32,
     acquired: &[Acquired],
 ) -> ShareFetchPartition {
     let here = |one: &&Acquired| (one.topic_id, one.partition) == (topic_id, partition_index);
@@ -262,9 +263,9 @@ pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response
 }
 
 fn fetched(world: &mut World, asked: &ShareFetchRequest<'_>, answer: &ShareFetchResponse<'_>) {
-    let caller = (asked.group_id.as_deref(), asked.member_id.as_deref());
+    let (group, member) = (asked.group_id.as_deref(), asked.member_id.as_deref());
     let epoch = asked.share_session_epoch;
-    let Some(session) = advance(world, caller, epoch, answer.error_code) else { return };
+    let Some(session) = advance(world, group, member, epoch, answer.error_code) else { return };
     fetch_from(session, asked);
     for topic in &answer.responses {
         for partition in topic.partitions.iter().filter(|it| it.acknowledge_error_code == 0) {
@@ -272,7 +273,7 @@ fn fetched(world: &mut World, asked: &ShareFetchRequest<'_>, answer: &ShareFetch
             let asked = asked.flat_map(|asked| &asked.partitions);
             let asked = asked.filter(|asked| asked.partition_index == partition.partition_index);
             for batch in asked.flat_map(|asked| &asked.acknowledgement_batches) {
-                given_up(session, (topic.topic_id, partition.partition_index), batch);
+                given_up(session, topic.topic_id, partition.partition_index, batch);
             }
         }
     }
@@ -289,7 +290,7 @@ fn fetched(world: &mut World, asked: &ShareFetchRequest<'_>, answer: &ShareFetch
         }
     }
     let fetched = session.partitions.clone();
-    let group = world.groups.iter_mut().find(|known| Some(known.id.as_str()) == caller.0);
+    let group = world.groups.iter_mut().find(|known| Some(known.id.as_str()) == group);
     if let (Some(group), true) = (group, asked.max_records != 0 && asked.max_bytes > 0) {
         group.loaded.extend(fetched);
     }
@@ -313,9 +314,9 @@ fn acknowledged(
     asked: &ShareAcknowledgeRequest<'_>,
     answer: &ShareAcknowledgeResponse<'_>,
 ) {
-    let named = (asked.group_id.as_deref(), asked.member_id.as_deref());
+    let (group, member) = (asked.group_id.as_deref(), asked.member_id.as_deref());
     let epoch = asked.share_session_epoch;
-    let Some(session) = advance(world, named, epoch, answer.error_code) else { return };
+    let Some(session) = advance(world, group, member, epoch, answer.error_code) else { return };
     for topic in &asked.topics {
         for partition in &topic.partitions {
             let answers = answer.responses.iter().filter(|it| it.topic_id == topic.topic_id);
@@ -323,7 +324,7 @@ fn acknowledged(
             let of = |index, code| index == partition.partition_index && code == 0;
             if answers.any(|it| of(it.partition_index, it.error_code)) {
                 for batch in &partition.acknowledgement_batches {
-                    given_up(session, (topic.topic_id, partition.partition_index), batch);
+                    given_up(session, topic.topic_id, partition.partition_index, batch);
                 }
             }
         }
@@ -334,7 +335,8 @@ fn acknowledged(
 /// the session, or if the session is unknown.
 fn advance<'w>(
     world: &'w mut World,
-    (group, member): (Option<&str>, Option<&str>),
+    group: Option<&str>,
+    member: Option<&str>,
     epoch: i32,
     error: i16,
 ) -> Option<&'w mut ShareSession> {
@@ -359,7 +361,8 @@ fn advance<'w>(
 /// Notes that the member no longer has these records, unless the acknowledgement renews them.
 fn given_up(
     session: &mut ShareSession,
-    (topic_id, partition): (Uuid, i32),
+    topic_id: Uuid,
+    partition: i32,
     batch: &AcknowledgementBatch,
 ) {
     const RENEW: i8 = 4;

@@ -1,6 +1,7 @@
 //! The quotas, configs and topics of a case. A connection without a quota sets them.
 
 use super::client::Client;
+use crate::wire::Ask;
 use muster_codec::Request;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
@@ -71,7 +72,7 @@ impl<'a> Admin<'a> {
     }
 
     fn change(&mut self, version: i16, request: Request<'static>) -> io::Result<()> {
-        let body = self.client.call(version, request)?;
+        let body = self.client.call(&Ask::new(version, request))?;
         let lists = ["entries", "responses", "topics"];
         let results = lists.iter().filter_map(|list| body[*list].as_array()).flatten();
         if let Some(failed) = results.clone().find(|it| it["errorCode"] != 0) {

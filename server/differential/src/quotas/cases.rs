@@ -2,7 +2,7 @@
 
 use super::admin::{Admin, batch, create, create_partitions, delete};
 use super::client::Seen;
-use muster_codec::Request;
+use crate::wire::Ask;
 use muster_codec::messages::{
     ApiVersionsRequest, FetchPartition, FetchRequest, FetchTopic, FindCoordinatorRequest,
     PartitionProduceData, ProduceRequest, TopicProduceData,
@@ -34,7 +34,7 @@ fn produce(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     let mut client = admin.client("producer")?;
     let step = |bytes: usize| {
         let what = format!("{bytes} bytes");
-        client.ask(&what, produce_of(&admin.name("p"), bytes, 1), |body| errors(body, "errorCode"))
+        client.ask(&what, &produce_of(&admin.name("p"), bytes, 1), |body| errors(body, "errorCode"))
     };
     [60_000, 60_000, 30_000, 100, 100].into_iter().map(step).collect()
 }
@@ -45,10 +45,9 @@ fn produce_without_answers(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     admin.topic("q", 1)?;
     admin.quota("client-id", "silent", "producer_byte_rate", Some(BYTES))?;
     let mut client = admin.client("silent")?;
-    let (version, request) = produce_of(&admin.name("q"), 130_000, 0);
-    client.send(version, request)?;
-    let find = || find_coordinator();
-    let step = |_| client.ask("FindCoordinator", find(), |body| errors(body, "errorCode"));
+    client.send(&produce_of(&admin.name("q"), 130_000, 0))?;
+    let find = find_coordinator();
+    let step = |_| client.ask("FindCoordinator", &find, |body| errors(body, "errorCode"));
     (0..2).map(step).collect()
 }
 
@@ -56,14 +55,13 @@ fn fetch(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     admin.topic("f", 1)?;
     let mut producer = admin.client("unlimited")?;
     for _ in 0..6 {
-        let (version, request) = produce_of(&admin.name("f"), 30_000, 1);
-        producer.call(version, request)?;
+        producer.call(&produce_of(&admin.name("f"), 30_000, 1))?;
     }
     admin.quota("client-id", "consumer", "consumer_byte_rate", Some(BYTES))?;
     let mut client = admin.client("consumer")?;
     let step = |offset: i64| {
         let what = format!("offset {offset}");
-        client.ask(&what, fetch_of(&admin.name("f"), offset), |body| {
+        client.ask(&what, &fetch_of(&admin.name("f"), offset), |body| {
             format!("{} {}", errors(body, "errorCode"), records(body))
         })
     };
@@ -73,8 +71,8 @@ fn fetch(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
 fn request_time(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     admin.quota("client-id", "busy", "request_percentage", Some(0.000_01))?;
     let mut client = admin.client("busy")?;
-    let step =
-        |_| client.ask("FindCoordinator", find_coordinator(), |body| errors(body, "errorCode"));
+    let find = find_coordinator();
+    let step = |_| client.ask("FindCoordinator", &find, |body| errors(body, "errorCode"));
     (0..4).map(step).collect()
 }
 
@@ -101,17 +99,17 @@ fn mutations(
     };
     let is_new = creates == 7;
     let steps = [
-        ("only checked", (creates, create(&names(&["a"]), 4, true))),
-        ("creates 8", (creates, create(&names(&["a", "b"]), 4, false))),
-        ("creates 12 of three", (creates, create(&names(&["c", "d", "e"]), 4, false))),
-        ("creates one that exists", (creates, create(&names(&["a"]), 1, false))),
-        ("adds 2", (adds, create_partitions(&names(&["0"]), 3))),
-        ("deletes two", (deletes, delete(&names(&["a", "b"]), is_new))),
-        ("deletes again", (deletes, delete(&names(&["a", "b"]), is_new))),
-        ("creates one", (creates, create(&names(&["g"]), 1, false))),
+        ("only checked", Ask::new(creates, create(&names(&["a"]), 4, true))),
+        ("creates 8", Ask::new(creates, create(&names(&["a", "b"]), 4, false))),
+        ("creates 12 of three", Ask::new(creates, create(&names(&["c", "d", "e"]), 4, false))),
+        ("creates one that exists", Ask::new(creates, create(&names(&["a"]), 1, false))),
+        ("adds 2", Ask::new(adds, create_partitions(&names(&["0"]), 3))),
+        ("deletes two", Ask::new(deletes, delete(&names(&["a", "b"]), is_new))),
+        ("deletes again", Ask::new(deletes, delete(&names(&["a", "b"]), is_new))),
+        ("creates one", Ask::new(creates, create(&names(&["g"]), 1, false))),
     ];
     let errors = |body: &Value| errors(body, "errorCode");
-    steps.into_iter().map(|(what, request)| client.ask(what, request, errors)).collect()
+    steps.iter().map(|(what, ask)| client.ask(what, ask, errors)).collect()
 }
 
 fn connections_of_an_address(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
@@ -134,7 +132,8 @@ fn connections(admin: &Admin<'_>, count: usize) -> io::Result<Vec<Seen>> {
     let began = Instant::now();
     let open = |_| -> io::Result<_> {
         let mut client = admin.client("many")?;
-        let ask = client.send(0, ApiVersionsRequest::default().into())?;
+        let ask = Ask::new(0, ApiVersionsRequest::default());
+        client.send(&ask)?;
         Ok(thread::spawn(move || {
             let answer = client.receive(&ask)?;
             Ok((answer.is_some(), began.elapsed().as_millis() as i64, client))
@@ -152,16 +151,16 @@ fn connections(admin: &Admin<'_>, count: usize) -> io::Result<Vec<Seen>> {
     seen.by_ref().collect()
 }
 
-fn produce_of(topic: &str, bytes: usize, acks: i16) -> (i16, Request<'static>) {
+fn produce_of(topic: &str, bytes: usize, acks: i16) -> Ask {
     let partition = PartitionProduceData { index: 0, records: Some(batch(bytes).into()) };
     let name = topic.to_owned().into();
     let topic = TopicProduceData { name, partition_data: vec![partition], ..Default::default() };
     let request =
         ProduceRequest { acks, timeout_ms: 10_000, topic_data: vec![topic], ..Default::default() };
-    (9, request.into())
+    Ask::new(9, request)
 }
 
-fn fetch_of(topic: &str, offset: i64) -> (i16, Request<'static>) {
+fn fetch_of(topic: &str, offset: i64) -> Ask {
     let partition =
         FetchPartition { fetch_offset: offset, partition_max_bytes: 20_000, ..Default::default() };
     let topic = topic.to_owned().into();
@@ -173,11 +172,11 @@ fn fetch_of(topic: &str, offset: i64) -> (i16, Request<'static>) {
         topics,
         ..Default::default()
     };
-    (12, request.into())
+    Ask::new(12, request)
 }
 
-fn find_coordinator() -> (i16, Request<'static>) {
-    (3, FindCoordinatorRequest { key: "group".into(), ..Default::default() }.into())
+fn find_coordinator() -> Ask {
+    Ask::new(3, FindCoordinatorRequest { key: "group".into(), ..Default::default() })
 }
 
 /// All values of a field, at any depth. They are sorted, because Kafka answers deletions in any

@@ -1,7 +1,6 @@
 //! A client that sends one request at a time, and measures the time until each answer.
 
-use crate::wire::{Answer, Ask, Flaw};
-use muster_codec::Request;
+use crate::wire::{Answer, Ask};
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -38,15 +37,13 @@ impl Client {
     }
 
     /// Sends a request and returns the body of its answer.
-    pub(crate) fn call(&mut self, version: i16, request: Request<'static>) -> io::Result<Value> {
-        let ask = self.send(version, request)?;
-        self.receive(&ask)?.ok_or_else(|| io::Error::other("the connection was closed"))
+    pub(crate) fn call(&mut self, ask: &Ask) -> io::Result<Value> {
+        self.send(ask)?;
+        self.receive(ask)?.ok_or_else(|| io::Error::other("the connection was closed"))
     }
 
-    pub(crate) fn send(&mut self, version: i16, request: Request<'static>) -> io::Result<Ask> {
-        let ask = Ask { version, request, flaw: Flaw::None };
-        self.stream.write_all(&ask.frame_of(&self.client_id)?)?;
-        Ok(ask)
+    pub(crate) fn send(&mut self, ask: &Ask) -> io::Result<()> {
+        self.stream.write_all(&ask.frame_of(&self.client_id)?)
     }
 
     /// Receives an answer. None if the connection was closed.
@@ -69,10 +66,10 @@ impl Client {
     pub(crate) fn ask(
         &mut self,
         what: &str,
-        (version, request): (i16, Request<'static>),
+        ask: &Ask,
         errors: impl Fn(&Value) -> String,
     ) -> io::Result<Seen> {
-        let body = self.call(version, request)?;
+        let body = self.call(ask)?;
         let after_ms = self.answered.elapsed().as_millis() as i64;
         self.answered = Instant::now();
         let throttle_ms = body["throttleTimeMs"].as_i64().unwrap_or_default();

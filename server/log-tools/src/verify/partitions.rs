@@ -125,7 +125,7 @@ fn verify_partition(
     for (base_offset, name) in &files.segments {
         let mut file = SegmentFile::open(directory.join(name))?;
         let mut parts = || parts.get_or_insert_with(|| damaged_parts(directory, point)).clone();
-        let ended = verify_segment(&mut file, (partition, *base_offset), &mut parts, report)?;
+        let ended = verify_segment(&mut file, partition, *base_offset, &mut parts, report)?;
         first = first.or(Some(*base_offset));
         next = next.max(file.next_offset()).max(*base_offset);
         let Some(damage) = ended else { continue };
@@ -179,7 +179,8 @@ fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure
 /// impossible, returns it.
 fn verify_segment(
     file: &mut SegmentFile,
-    (partition, base_offset): (&str, i64),
+    partition: &str,
+    base_offset: i64,
     parts: &mut dyn FnMut() -> Vec<DamagedPart>,
     report: &mut Report<'_>,
 ) -> Result<Option<Damage>, Failure> {

@@ -63,7 +63,7 @@ pub(super) fn verify(
     }
     if let Some(recovered) = recovered.filter(|_| report.damages() == damages) {
         report.checked(&files.directory, &check.summary(&files, &recovered))?;
-        snapshot::verify(&files.directory, (common, number), report)?;
+        snapshot::verify(&files.directory, common, number, report)?;
     }
     Ok(())
 }

@@ -12,7 +12,8 @@ use std::path::Path;
 /// Checks the snapshot in a shard's directory.
 pub(super) fn verify(
     directory: &Path,
-    (common, number): (&Common, u32),
+    common: &Common,
+    number: u32,
     report: &mut Report<'_>,
 ) -> Result<(), Failure> {
     let path = directory.join(SNAPSHOT_FILE_NAME);
