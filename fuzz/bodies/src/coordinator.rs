@@ -40,7 +40,7 @@ struct World {
     position: u64,
     requests: u64,
     /// Unanswered requests: API and version.
-    waiting: BTreeMap<u64, (ApiKey, i16)>,
+    waiting: BTreeMap<u64, Waiting>,
     ids: CountedIds,
     topics: Topics,
     known: Known,
@@ -87,7 +87,8 @@ impl World {
 
     fn ask(&mut self, api_version: i16, request: GroupRequest<'static>) {
         self.requests += 1;
-        self.waiting.insert(self.requests, (request.api_key(), api_version));
+        let waiting = Waiting { api: request.api_key(), version: api_version };
+        self.waiting.insert(self.requests, waiting);
         let id = RequestId { connection: 0, sequence: self.requests };
         let caller = Caller {
             request: id,
@@ -152,7 +153,7 @@ impl World {
             let request = answer.request.sequence;
             let asked = self.waiting.remove(&request).expect("one answer to each request");
             assert!(answer.visible_at <= self.position, "an answer that is never sent: {answer:?}");
-            check_answer(asked, &answer.response);
+            asked.check(&answer.response);
             self.known.learn(&answer.response);
         }
     }
@@ -183,10 +184,19 @@ fn config() -> Config {
     Config { offsets_retention_ms: 600_000, ..Config::default() }
 }
 
-fn check_answer((api, version): (ApiKey, i16), response: &Response<'_>) {
-    assert_eq!(response.api_key(), api);
-    let mut written = Vec::new();
-    response.write(version, &mut written).unwrap();
-    let read = Response::read(api, version, &mut Reader::new(&written));
-    assert!(read.is_ok(), "{read:?} of {response:?} v{version}");
+/// A request that waits for its answer.
+struct Waiting {
+    api: ApiKey,
+    version: i16,
+}
+
+impl Waiting {
+    fn check(&self, response: &Response<'_>) {
+        let Self { api, version } = *self;
+        assert_eq!(response.api_key(), api);
+        let mut written = Vec::new();
+        response.write(version, &mut written).unwrap();
+        let read = Response::read(api, version, &mut Reader::new(&written));
+        assert!(read.is_ok(), "{read:?} of {response:?} v{version}");
+    }
 }

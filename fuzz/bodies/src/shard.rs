@@ -7,7 +7,7 @@
 use crate::asks::{Known, TOPICS, ask};
 use crate::batches::repair_batch;
 use crate::memory::within;
-use crate::world::World;
+use crate::world::{Expected, World};
 use arbitrary::{Arbitrary, Result, Unstructured};
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
@@ -117,7 +117,7 @@ impl Run {
         self.world.open(slot);
         let connection = self.world.connections.get_mut(&slot).filter(|_| is_answered);
         if let Some(connection) = connection {
-            connection.expected.push_back((api, version, self.requests));
+            connection.expected.push_back(Expected { api, version, id: self.requests });
         }
         self.world.receive(slot, &frame);
     }

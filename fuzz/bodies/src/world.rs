@@ -54,11 +54,20 @@ pub(crate) struct Connection {
     serial: u32,
     /// The bytes from the server that the client has not decoded.
     pub(crate) received: Vec<u8>,
-    pub(crate) expected: VecDeque<(ApiKey, i16, i32)>,
+    /// The answers that the client has not decoded.
+    pub(crate) expected: VecDeque<Expected>,
     unsent: usize,
     /// The number of bytes of slices (parts of fetch answers) that the socket still accepts from
     /// the server. None if the client reads: the socket then accepts any number.
     window: Option<usize>,
+}
+
+/// An answer that a client expects.
+pub(crate) struct Expected {
+    pub(crate) api: ApiKey,
+    pub(crate) version: i16,
+    /// The correlation id.
+    pub(crate) id: i32,
 }
 
 impl Connection {
@@ -214,7 +223,7 @@ impl World {
             let length = i32::from_be_bytes(*length) as usize;
             let Some((body, after)) = after.split_at_checked(length) else { break };
             let asked = connection.expected.pop_front().expect("one answer to each request");
-            see(&read_answer(asked, body));
+            see(&asked.read(body));
             rest = after;
         }
         let left = rest.len();
@@ -378,14 +387,17 @@ impl World {
     }
 }
 
-fn read_answer<'a>((api, version, id): (ApiKey, i16, i32), body: &'a [u8]) -> Response<'a> {
-    let mut reader = Reader::new(body);
-    assert_eq!(reader.i32(), Ok(id), "answers come in order");
-    if api.flexible_response_header(version) {
-        assert_eq!(reader.u8(), Ok(0));
+impl Expected {
+    fn read<'a>(&self, body: &'a [u8]) -> Response<'a> {
+        let Self { api, version, id } = *self;
+        let mut reader = Reader::new(body);
+        assert_eq!(reader.i32(), Ok(id), "answers come in order");
+        if api.flexible_response_header(version) {
+            assert_eq!(reader.u8(), Ok(0));
+        }
+        let response = Response::read(api, version, &mut reader);
+        response.unwrap_or_else(|error| panic!("{} v{version}: {error}", api.name()))
     }
-    let response = Response::read(api, version, &mut reader);
-    response.unwrap_or_else(|error| panic!("{} v{version}: {error}", api.name()))
 }
 
 /// The files by name.

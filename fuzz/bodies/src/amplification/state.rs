@@ -2,7 +2,7 @@
 
 use super::dense::Target;
 use super::frame_of_body;
-use crate::world::World;
+use crate::world::{Expected, World};
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
@@ -83,7 +83,7 @@ impl Maker<'_> {
         request.write(version, &mut body).unwrap();
         let frame = frame_of_body(request.api_key(), version, &body);
         let connection = self.world.connections.get_mut(&SLOT).unwrap();
-        connection.expected.push_back((request.api_key(), version, 1));
+        connection.expected.push_back(Expected { api: request.api_key(), version, id: 1 });
         self.world.receive(SLOT, &frame);
         self.world.settle();
         self.world.answers(SLOT, see);
