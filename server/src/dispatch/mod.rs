@@ -2,6 +2,7 @@
 
 mod answer;
 pub(crate) mod authorization;
+mod extract;
 pub(crate) mod group_apis;
 mod topics;
 pub(crate) mod transaction_apis;

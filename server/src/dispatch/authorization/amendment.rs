@@ -3,9 +3,10 @@
 use super::join::join;
 use super::restrict::restrict;
 use crate::cluster::ClusterImage;
+use crate::dispatch::group_apis;
 use crate::net::Amend;
 use crate::security::acls::{Permissions, ResourceType};
-use muster_codec::{GroupRequest, Response, Routed};
+use muster_codec::{Response, Routed};
 use std::sync::Arc;
 
 /// Changes an answer as the client's permissions and the image at the time of the request require.
@@ -25,7 +26,7 @@ pub(crate) struct Amendment {
 impl Amendment {
     /// The amendment for a request that may be denied in part.
     pub(crate) fn new(
-        request: &Routed<'_>,
+        request: &mut Routed<'_>,
         restriction: (Arc<Permissions>, Arc<ClusterImage>),
         (version, refused): (i16, Option<Response<'static>>),
     ) -> Self {
@@ -35,7 +36,7 @@ impl Amendment {
     }
 
     /// The amendment for a request without an authorizer; None if the answer does not change.
-    pub(crate) fn unrestricted(request: &Routed<'_>) -> Option<Self> {
+    pub(crate) fn unrestricted(request: &mut Routed<'_>) -> Option<Self> {
         asks_for_operations(request).then_some(Self {
             restriction: None,
             asks_for_operations: true,
@@ -72,18 +73,10 @@ fn held(refused: &Response<'_>, version: i16) -> usize {
     IN_MEMORY * bytes.len()
 }
 
-fn asks_for_operations(request: &Routed<'_>) -> bool {
+fn asks_for_operations(request: &mut Routed<'_>) -> bool {
     match request {
-        Routed::Group(GroupRequest::DescribeGroups(body)) => body.include_authorized_operations,
-        Routed::Group(GroupRequest::ConsumerGroupDescribe(body)) => {
-            body.include_authorized_operations
-        }
-        Routed::Group(GroupRequest::ShareGroupDescribe(body)) => body.include_authorized_operations,
-        Routed::Group(GroupRequest::StreamsGroupDescribe(body)) => {
-            body.include_authorized_operations
-        }
-        Routed::Group(_)
-        | Routed::Partition(_)
+        Routed::Group(request) => group_apis::asks_for_operations(request),
+        Routed::Partition(_)
         | Routed::Share(_)
         | Routed::Transaction(_)
         | Routed::Controller(_)

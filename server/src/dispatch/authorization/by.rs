@@ -2,7 +2,7 @@
 
 use crate::cluster::ClusterImage;
 use crate::config::Config;
-use crate::dispatch::group_apis::extract;
+use crate::dispatch::extract::extract;
 use crate::security::acls::{Operation, Permissions, ResourceType};
 use muster_codec::{ApiKey, ErrorCode, Str, Uuid};
 use std::cell::RefCell;
@@ -28,28 +28,28 @@ pub(crate) struct Denial {
 type Allowed = Result<(), ErrorCode>;
 
 impl By<'_> {
-    pub(super) fn cluster(&self, operation: Operation) -> Allowed {
+    pub(in crate::dispatch) fn cluster(&self, operation: Operation) -> Allowed {
         let allowed = self.permissions.allow_on_cluster(operation);
         self.check(allowed, (operation, ResourceType::Cluster, ""))
             .ok_or(ErrorCode::ClusterAuthorizationFailed)
     }
 
-    pub(super) fn group(&self, operation: Operation, name: &str) -> Allowed {
+    pub(in crate::dispatch) fn group(&self, operation: Operation, name: &str) -> Allowed {
         self.allow(operation, ResourceType::Group, name).ok_or(ErrorCode::GroupAuthorizationFailed)
     }
 
-    pub(super) fn transactional_id(&self, operation: Operation, id: &str) -> Allowed {
+    pub(in crate::dispatch) fn transactional_id(&self, operation: Operation, id: &str) -> Allowed {
         self.allow(operation, ResourceType::TransactionalId, id)
             .ok_or(ErrorCode::TransactionalIdAuthorizationFailed)
     }
 
-    pub(super) fn topic(&self, operation: Operation, name: &str) -> bool {
+    pub(in crate::dispatch) fn topic(&self, operation: Operation, name: &str) -> bool {
         self.allow(operation, ResourceType::Topic, name).is_some()
     }
 
     /// Whether an operation is allowed on a topic that is named by id in newer versions. An unknown
     /// id is allowed: there is nothing to protect, and the answer says that the id is unknown.
-    pub(super) fn named_topic(
+    pub(in crate::dispatch) fn named_topic(
         &self,
         operation: Operation,
         (name, id): (&str, Uuid),
@@ -63,7 +63,7 @@ impl By<'_> {
     }
 
     /// Whether the operation is allowed on at least one topic.
-    pub(super) fn any_topic(&self, operation: Operation) -> bool {
+    pub(in crate::dispatch) fn any_topic(&self, operation: Operation) -> bool {
         self.permissions.allow_on_any(operation, ResourceType::Topic)
     }
 
@@ -86,7 +86,7 @@ impl By<'_> {
 }
 
 /// Removes and returns the elements that are denied; None if there are none.
-pub(super) fn take_denied<T>(
+pub(in crate::dispatch) fn take_denied<T>(
     elements: &mut Vec<T>,
     is_allowed: impl Fn(&T) -> bool,
 ) -> Option<Vec<T>> {
@@ -103,8 +103,8 @@ const WORDS: [(ErrorCode, &str); 6] = [
     (ErrorCode::TransactionalIdAuthorizationFailed, "The transactional id authorization failed."),
 ];
 
-/// Kafka's message for an authorization error.
-pub(super) fn words(error: ErrorCode) -> Option<Str<'static>> {
+/// Kafka's message for an error; None if the error is not in [`WORDS`].
+pub(in crate::dispatch) fn words(error: ErrorCode) -> Option<Str<'static>> {
     let found = WORDS.iter().find(|(of, _)| *of == error);
     found.map(|(_, words)| Str::Borrowed(*words))
 }

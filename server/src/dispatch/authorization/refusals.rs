@@ -9,7 +9,7 @@ use muster_codec::messages::*;
 const NONE: i64 = -1;
 
 /// A topic in a request.
-pub(super) trait Refusable {
+pub(in crate::dispatch) trait Refusable {
     /// The topic in the answer.
     type Refusal;
 
@@ -18,7 +18,7 @@ pub(super) trait Refusable {
 }
 
 /// Removes denied topics, and returns their refusals; None if there are none.
-pub(super) fn take_refused<T: Refusable>(
+pub(in crate::dispatch) fn take_refused<T: Refusable>(
     topics: &mut Vec<T>,
     is_allowed: impl Fn(&T) -> bool,
 ) -> Option<Vec<T::Refusal>> {

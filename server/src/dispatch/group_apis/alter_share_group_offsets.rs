@@ -1,6 +1,8 @@
 //! AlterShareGroupOffsets.
 
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
+use crate::dispatch::authorization::{By, Verdict, take_refused};
+use crate::security::acls::Operation::Read;
 use muster_codec::messages::{AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse};
 use muster_codec::{ErrorCode, Response};
 
@@ -17,6 +19,17 @@ impl GroupApi for AlterShareGroupOffsetsRequest<'_> {
             ..Default::default()
         }
         .into()
+    }
+
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        let whole =
+            Verdict::whole(by.group(Read, &self.group_id), |error| self.refused(by.version, error));
+        whole.then(|| {
+            let denied = take_refused(&mut self.topics, |it| by.topic(Read, &it.topic_name));
+            let Some(responses) = denied else { return Verdict::Passed };
+            let refused = AlterShareGroupOffsetsResponse { responses, ..Default::default() };
+            Verdict::InPart(refused.into())
+        })
     }
 
     fn invalid(&self, _version: i16) -> Option<ErrorCode> {

@@ -1,8 +1,11 @@
 //! DeleteGroups.
 
-use super::list::{BySlot, GroupList, extract, once, runs};
+use super::list::{BySlot, GroupList, once, runs, take_denied_groups};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::dispatch::authorization::{By, Verdict};
+use crate::dispatch::extract::extract;
 use crate::placement::Slot;
+use crate::security::acls::Operation::Delete;
 use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 use muster_codec::{ErrorCode, Response};
 
@@ -19,6 +22,11 @@ impl GroupApi for DeleteGroupsRequest<'_> {
         });
         DeleteGroupsResponse { results: results.collect(), ..Default::default() }.into()
     }
+
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        let of = |groups_names| Self { groups_names };
+        take_denied_groups(&mut self.groups_names, Delete, by, of)
+    }
 }
 
 impl GroupList for DeleteGroupsRequest<'_> {
@@ -32,8 +40,7 @@ impl GroupList for DeleteGroupsRequest<'_> {
 
     fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
         let groups_names = extract(&mut self.groups_names, |group| context.is_foreign(group))?;
-        let foreign = Self { groups_names };
-        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
+        Some(Self { groups_names }.refused(context.version, ErrorCode::NotCoordinator))
     }
 }
 

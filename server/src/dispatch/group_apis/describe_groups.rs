@@ -1,8 +1,11 @@
 //! DescribeGroups.
 
-use super::list::{BySlot, GroupList, extract, once, runs};
+use super::list::{BySlot, GroupList, once, runs, take_denied_groups};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::dispatch::authorization::{By, Verdict};
+use crate::dispatch::extract::extract;
 use crate::placement::Slot;
+use crate::security::acls::Operation::Describe;
 use muster_codec::messages::{DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup};
 use muster_codec::{ErrorCode, Response};
 
@@ -19,6 +22,15 @@ impl GroupApi for DescribeGroupsRequest<'_> {
         });
         DescribeGroupsResponse { groups: groups.collect(), ..Default::default() }.into()
     }
+
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        let of = |groups| Self { groups, ..Default::default() };
+        take_denied_groups(&mut self.groups, Describe, by, of).restricted()
+    }
+
+    fn asks_for_operations(&self) -> bool {
+        self.include_authorized_operations
+    }
 }
 
 impl GroupList for DescribeGroupsRequest<'_> {
@@ -32,8 +44,10 @@ impl GroupList for DescribeGroupsRequest<'_> {
 
     fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
         let groups = extract(&mut self.groups, |group| context.is_foreign(group))?;
-        let foreign = Self { groups, ..Default::default() };
-        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
+        Some(
+            Self { groups, ..Default::default() }
+                .refused(context.version, ErrorCode::NotCoordinator),
+        )
     }
 }
 

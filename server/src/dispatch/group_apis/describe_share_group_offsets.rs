@@ -1,10 +1,14 @@
 //! DescribeShareGroupOffsets.
 
-use super::list::{BySlot, GroupList, extract, once_by, runs};
+use super::list::{BySlot, GroupList, once_by, runs};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::dispatch::authorization::{By, Verdict, take_denied, take_refused};
+use crate::dispatch::extract::extract;
 use crate::placement::Slot;
+use crate::security::acls::Operation::Describe;
 use muster_codec::messages::{
-    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic, DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup, DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 };
@@ -22,6 +26,18 @@ impl GroupApi for DescribeShareGroupOffsetsRequest<'_> {
             ..Default::default()
         });
         DescribeShareGroupOffsetsResponse { groups: groups.collect(), ..Default::default() }.into()
+    }
+
+    /// If the request names no topics of a group, the answer leaves out denied topics.
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        let denied = take_denied(&mut self.groups, |it| by.group(Describe, &it.group_id).is_ok());
+        let mut groups: Vec<_> = denied.iter().flatten().map(denied_group).collect();
+        groups.extend(self.groups.iter_mut().filter_map(|group| take_denied_topics(group, by)));
+        if groups.is_empty() {
+            return Verdict::Restricted;
+        }
+        let refused = DescribeShareGroupOffsetsResponse { groups, ..Default::default() };
+        Verdict::of_parts(Some(refused), self.groups.is_empty())
     }
 }
 
@@ -54,6 +70,28 @@ impl CoordinatorAnswer for DescribeShareGroupOffsetsResponse<'_> {
 
     /// DescribeShareGroupOffsets writes no records.
     fn fail(&mut self, _error: ErrorCode) {}
+}
+
+fn denied_group(
+    group: &DescribeShareGroupOffsetsRequestGroup<'_>,
+) -> DescribeShareGroupOffsetsResponseGroup<'static> {
+    DescribeShareGroupOffsetsResponseGroup {
+        group_id: owned(&group.group_id),
+        error_code: ErrorCode::GroupAuthorizationFailed.code(),
+        ..Default::default()
+    }
+}
+
+/// Removes denied topics of a group, and refuses them; None if there are none.
+fn take_denied_topics(
+    group: &mut DescribeShareGroupOffsetsRequestGroup<'_>,
+    by: &By<'_>,
+) -> Option<DescribeShareGroupOffsetsResponseGroup<'static>> {
+    let is_allowed =
+        |it: &DescribeShareGroupOffsetsRequestTopic<'_>| by.topic(Describe, &it.topic_name);
+    let topics = take_refused(group.topics.as_mut()?, is_allowed)?;
+    let group_id = owned(&group.group_id);
+    Some(DescribeShareGroupOffsetsResponseGroup { group_id, topics, ..Default::default() })
 }
 
 /// A copy of the response that does not borrow from the request.

@@ -1,6 +1,8 @@
 //! JoinGroup.
 
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
+use crate::dispatch::authorization::{By, Verdict};
+use crate::security::acls::Operation::Read;
 use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse};
 use muster_codec::{ErrorCode, Response, Str};
 
@@ -19,6 +21,10 @@ impl GroupApi for JoinGroupRequest<'_> {
             ..Default::default()
         }
         .into()
+    }
+
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        Verdict::whole(by.group(Read, &self.group_id), |error| self.refused(by.version, error))
     }
 
     fn invalid(&self, _version: i16) -> Option<ErrorCode> {

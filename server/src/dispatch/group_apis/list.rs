@@ -1,8 +1,10 @@
 //! Requests that name several groups. Each group is answered once, by the shard that owns it.
 
-use super::{Destination, ScreenContext};
+use super::{Destination, GroupApi, ScreenContext};
+use crate::dispatch::authorization::{By, Verdict, take_denied};
 use crate::placement::Slot;
-use muster_codec::{Response, Str};
+use crate::security::acls::Operation;
+use muster_codec::{ErrorCode, Response, Str};
 use std::collections::HashSet;
 
 /// A request that lists groups.
@@ -34,6 +36,19 @@ pub(super) fn screen(list: &mut dyn GroupList, context: &ScreenContext<'_>) -> O
     }
 }
 
+/// Removes and refuses the groups on which the client may not perform an operation. `of` makes a
+/// request of the removed groups.
+pub(super) fn take_denied_groups<'r, A: GroupApi>(
+    groups: &mut Vec<Str<'r>>,
+    operation: Operation,
+    by: &By<'_>,
+    of: impl FnOnce(Vec<Str<'r>>) -> A,
+) -> Verdict {
+    let denied = take_denied(groups, |group| by.group(operation, group).is_ok());
+    let refuse = |denied| of(denied).refused(by.version, ErrorCode::GroupAuthorizationFailed);
+    Verdict::of_parts(denied.map(refuse), groups.is_empty())
+}
+
 /// Splits a list into runs of elements with the same slot.
 pub(super) fn runs<T>(
     elements: Vec<T>,
@@ -48,19 +63,6 @@ pub(super) fn runs<T>(
         }
         Some((slot, run))
     })
-}
-
-/// Removes and returns the elements that `refuse` selects; None if there are none.
-pub(in crate::dispatch) fn extract<T>(
-    elements: &mut Vec<T>,
-    refuse: impl Fn(&T) -> bool,
-) -> Option<Vec<T>> {
-    if !elements.iter().any(&refuse) {
-        return None;
-    }
-    let (refused, kept) = std::mem::take(elements).into_iter().partition(refuse);
-    *elements = kept;
-    Some(refused)
 }
 
 /// Removes repetitions; the first occurrence of each name stays.

@@ -1,6 +1,7 @@
 //! ListGroups.
 
 use super::{CoordinatorAnswer, GroupApi, NamedGroups};
+use crate::dispatch::authorization::{By, Verdict};
 use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse};
 use muster_codec::{ErrorCode, Response};
 
@@ -11,6 +12,11 @@ impl GroupApi for ListGroupsRequest<'_> {
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
         ListGroupsResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+
+    /// The answer leaves out denied groups.
+    fn authorize(&mut self, _by: &By<'_>) -> Verdict {
+        Verdict::Restricted
     }
 }
 

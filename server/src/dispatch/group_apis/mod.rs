@@ -26,10 +26,11 @@ mod topics;
 pub(super) use topics::{OfTopic, gather};
 
 use list::BySlot;
-pub(super) use list::{GroupList, extract, once};
+pub(super) use list::{GroupList, once};
 pub(crate) use offset_fetch::GROUPS_FROM as OFFSET_FETCH_OF_GROUPS_FROM;
 
 use super::answer::{CoordinatorAnswer, merge_responses, owned};
+use super::authorization::{By, Verdict};
 use crate::placement::Slot;
 use muster_codec::{ErrorCode, GroupRequest, GroupResponse, Response};
 use muster_coordinator::Topics;
@@ -41,6 +42,14 @@ pub(super) trait GroupApi {
 
     /// The response that refuses the whole request.
     fn refused(&self, version: i16, error: ErrorCode) -> Response<'static>;
+
+    /// Checks the permissions that the request requires, and removes its denied parts.
+    fn authorize(&mut self, by: &By<'_>) -> Verdict;
+
+    /// Whether the answer has to list the operations that the client may perform.
+    fn asks_for_operations(&self) -> bool {
+        false
+    }
 
     /// The error of a request that is invalid on any shard. It takes precedence over
     /// NOT_COORDINATOR.
@@ -187,6 +196,20 @@ pub(crate) fn screen(request: &mut GroupRequest<'_>, context: &ScreenContext<'_>
         merge(&mut refused, absent);
     }
     Destination::Answered(refused)
+}
+
+/// Checks the permissions that a request requires, and removes its denied parts.
+pub(super) fn authorize(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
+    // As in Kafka, an API that is switched off is refused before authorization.
+    if !by.config.serves(request.api_key()) {
+        return Verdict::Passed;
+    }
+    api(request).authorize(by)
+}
+
+/// Whether the answer to a request has to list the operations that the client may perform.
+pub(super) fn asks_for_operations(request: &mut GroupRequest<'_>) -> bool {
+    api(request).asks_for_operations()
 }
 
 /// The response that refuses a whole request.

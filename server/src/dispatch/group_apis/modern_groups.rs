@@ -2,11 +2,14 @@
 //! descriptions. One macro implements the heartbeats and updates, another macro the descriptions:
 //! the fields that a macro uses have the same names in the messages of all its APIs.
 
-use super::list::{BySlot, GroupList, extract, once, runs};
+use super::list::{BySlot, GroupList, once, runs, take_denied_groups};
 use super::{
     CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, ScreenedTopics, owned, streams_topics,
 };
+use crate::dispatch::authorization::{By, Verdict};
+use crate::dispatch::extract::extract;
 use crate::placement::Slot;
+use crate::security::acls::Operation::{Describe, Read};
 use muster_codec::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse, DescribedConsumerGroup, DescribedShareGroup,
@@ -17,11 +20,13 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Response};
 use muster_coordinator::Topics;
+use muster_shares::sessions::is_member_id;
 
 macro_rules! heartbeat {
     (
         $request:ty,
         $response:ident
+        $(, topics $topics:path)?
         $(, screen $screen:path)?
         $(, invalid $invalid:path, $words:literal)?
     ) => {
@@ -45,6 +50,12 @@ macro_rules! heartbeat {
                     ..Default::default()
                 }
                 .into()
+            }
+
+            fn authorize(&mut self, by: &By<'_>) -> Verdict {
+                let allowed = by.group(Read, &self.group_id);
+                $(let allowed = allowed.and_then(|()| $topics(self, by));)?
+                Verdict::whole(allowed, |error| self.refused(by.version, error))
             }
         }
 
@@ -74,6 +85,15 @@ macro_rules! describe {
                     ..Default::default()
                 });
                 $response { groups: groups.collect(), ..Default::default() }.into()
+            }
+
+            fn authorize(&mut self, by: &By<'_>) -> Verdict {
+                let of = |group_ids| Self { group_ids, ..Default::default() };
+                take_denied_groups(&mut self.group_ids, Describe, by, of).restricted()
+            }
+
+            fn asks_for_operations(&self) -> bool {
+                self.include_authorized_operations
             }
         }
 
@@ -111,11 +131,16 @@ macro_rules! describe {
     };
 }
 
-heartbeat!(ConsumerGroupHeartbeatRequest<'_>, ConsumerGroupHeartbeatResponse);
-heartbeat!(ShareGroupHeartbeatRequest<'_>, ShareGroupHeartbeatResponse);
+heartbeat!(
+    ConsumerGroupHeartbeatRequest<'_>,
+    ConsumerGroupHeartbeatResponse,
+    topics of_consumer
+);
+heartbeat!(ShareGroupHeartbeatRequest<'_>, ShareGroupHeartbeatResponse, topics of_share_consumer);
 heartbeat!(
     Box<StreamsGroupHeartbeatRequest<'_>>,
     StreamsGroupHeartbeatResponse,
+    topics of_topology,
     screen streams_topics::screen
 );
 heartbeat!(
@@ -123,6 +148,37 @@ heartbeat!(
     StreamsGroupTopologyDescriptionUpdateResponse,
     invalid without_ids, "The id of the member or group is empty."
 );
+
+fn of_consumer(request: &ConsumerGroupHeartbeatRequest<'_>, by: &By<'_>) -> Result<(), ErrorCode> {
+    describes_all(request.subscribed_topic_names.iter().flatten().map(|name| &**name), by)
+}
+
+/// As in Kafka, an invalid member id is refused before authorization.
+fn of_share_consumer(
+    request: &ShareGroupHeartbeatRequest<'_>,
+    by: &By<'_>,
+) -> Result<(), ErrorCode> {
+    if !is_member_id(&request.member_id) {
+        return Ok(());
+    }
+    describes_all(request.subscribed_topic_names.iter().flatten().map(|name| &**name), by)
+}
+
+/// A topology is denied as a whole. Invalid topic names are refused first.
+fn of_topology(request: &StreamsGroupHeartbeatRequest<'_>, by: &By<'_>) -> Result<(), ErrorCode> {
+    if streams_topics::refused(request).is_some() {
+        return Ok(());
+    }
+    describes_all(streams_topics::names(request), by)
+}
+
+fn describes_all<'n>(
+    mut names: impl Iterator<Item = &'n str>,
+    by: &By<'_>,
+) -> Result<(), ErrorCode> {
+    let all = names.all(|name| by.topic(Describe, name));
+    all.then_some(()).ok_or(ErrorCode::TopicAuthorizationFailed)
+}
 
 /// INVALID_REQUEST if a topology description names no group or no member.
 fn without_ids(request: &StreamsGroupTopologyDescriptionUpdateRequest<'_>) -> Option<ErrorCode> {

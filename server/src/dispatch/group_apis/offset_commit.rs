@@ -1,8 +1,10 @@
 //! OffsetCommit and TxnOffsetCommit.
 
-use super::list::extract;
 use super::topics::{OfTopic, gather, has};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned, without_group};
+use crate::dispatch::authorization::{By, Verdict, take_denied};
+use crate::dispatch::extract::extract;
+use crate::security::acls::Operation::{Read, Write};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, Response, Uuid};
 use muster_coordinator::Topics;
@@ -49,7 +51,7 @@ fn partitions_of(topics: &dyn Topics, id: Uuid) -> Option<i32> {
 /// committed outside of a transaction may belong to the group with the empty name.)
 macro_rules! commits {
     ($(
-        $api:ident $(($invalid:ident))?: $request:ident, $topic:ident, $partition:ident
+        $api:ident $(($invalid:ident, $id:ident))?: $request:ident, $topic:ident, $partition:ident
             => $response:ident, $answer:ident, $outcome:ident;
     )*) => {$(
         impl GroupApi for $request<'_> {
@@ -60,6 +62,26 @@ macro_rules! commits {
             fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
                 let topics = self.topics.iter().map(|topic| topic.refused(error)).collect();
                 $response { topics, ..Default::default() }.into()
+            }
+
+            fn authorize(&mut self, by: &By<'_>) -> Verdict {
+                let allowed = Ok(());
+                $(let allowed = allowed.and_then(|()| by.transactional_id(Write, &self.$id));)?
+                let allowed = allowed.and_then(|()| by.group(Read, &self.group_id));
+                let whole = Verdict::whole(allowed, |error| self.refused(by.version, error));
+                whole.then(|| {
+                    let is_allowed = |it: &$topic<'_>| {
+                        by.named_topic(Read, (&it.name, it.topic_id), ApiKey::$api)
+                    };
+                    let denied = take_denied(&mut self.topics, is_allowed);
+                    let refused = denied.map(|denied| {
+                        let refused =
+                            denied.iter().map(|it| it.refused(ErrorCode::TopicAuthorizationFailed));
+                        let topics = gather(refused.collect(), Vec::new());
+                        $response { topics, ..Default::default() }
+                    });
+                    Verdict::of_parts(refused, self.topics.is_empty())
+                })
             }
 
             $(
@@ -146,8 +168,8 @@ macro_rules! commits {
 commits! {
     OffsetCommit: OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitRequestPartition
         => OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition;
-    TxnOffsetCommit (without_group): TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic,
-        TxnOffsetCommitRequestPartition
+    TxnOffsetCommit (without_group, transactional_id): TxnOffsetCommitRequest,
+        TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition
         => TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition;
 }
 

@@ -1,8 +1,10 @@
 //! OffsetDelete.
 
-use super::list::extract;
 use super::topics::{OfTopic, gather, has};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned, without_group};
+use crate::dispatch::authorization::{By, Verdict, take_refused};
+use crate::dispatch::extract::extract;
+use crate::security::acls::Operation::{Delete, Read};
 use muster_codec::messages::{
     OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteResponse,
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
@@ -17,6 +19,17 @@ impl GroupApi for OffsetDeleteRequest<'_> {
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
         OffsetDeleteResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+
+    /// The group is checked even if no topic remains.
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        let whole = by.group(Delete, &self.group_id);
+        let whole = Verdict::whole(whole, |error| self.refused(by.version, error));
+        whole.then(|| {
+            let denied = take_refused(&mut self.topics, |it| by.topic(Read, &it.name));
+            let Some(topics) = denied else { return Verdict::Passed };
+            Verdict::InPart(OffsetDeleteResponse { topics, ..Default::default() }.into())
+        })
     }
 
     fn invalid(&self, _version: i16) -> Option<ErrorCode> {

@@ -1,13 +1,17 @@
 //! OffsetFetch: the offsets of one group, or from version 8 on of several groups.
 
-use super::list::{BySlot, GroupList, extract, runs};
+use super::list::{BySlot, GroupList, runs};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use crate::dispatch::authorization::{By, Verdict, take_denied, take_refused};
+use crate::dispatch::extract::extract;
 use crate::placement::Slot;
+use crate::security::acls::Operation::Describe;
 use muster_codec::messages::{
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+    OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
 };
-use muster_codec::{ErrorCode, Response};
+use muster_codec::{ApiKey, ErrorCode, Response};
 use std::collections::HashMap;
 
 /// The first version that names several groups.
@@ -37,6 +41,23 @@ impl GroupApi for OffsetFetchRequest<'_> {
         };
         response.into()
     }
+
+    /// If the request names no topics of a group, the answer leaves out denied topics.
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        if by.version < GROUPS_FROM {
+            let whole = by.group(Describe, &self.group_id);
+            let whole = Verdict::whole(whole, |error| self.refused(by.version, error));
+            return whole.then(|| authorize_topics(self, by));
+        }
+        let denied = take_denied(&mut self.groups, |it| by.group(Describe, &it.group_id).is_ok());
+        let mut groups: Vec<_> = denied.iter().flatten().map(denied_group).collect();
+        groups.extend(self.groups.iter_mut().filter_map(|group| take_denied_topics(group, by)));
+        if groups.is_empty() {
+            return Verdict::Restricted;
+        }
+        let refused = OffsetFetchResponse { groups, ..Default::default() };
+        Verdict::of_parts(Some(refused), self.groups.is_empty())
+    }
 }
 
 impl GroupList for OffsetFetchRequest<'_> {
@@ -50,8 +71,10 @@ impl GroupList for OffsetFetchRequest<'_> {
 
     fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
         let groups = extract(&mut self.groups, |group| context.is_foreign(&group.group_id))?;
-        let foreign = Self { groups, ..Default::default() };
-        Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
+        Some(
+            Self { groups, ..Default::default() }
+                .refused(context.version, ErrorCode::NotCoordinator),
+        )
     }
 }
 
@@ -71,6 +94,39 @@ impl CoordinatorAnswer for OffsetFetchResponse<'_> {
 
     /// OffsetFetch writes no records.
     fn fail(&mut self, _error: ErrorCode) {}
+}
+
+/// Checks the topics of a version that names one group.
+fn authorize_topics(request: &mut OffsetFetchRequest<'_>, by: &By<'_>) -> Verdict {
+    let is_allowed = |it: &OffsetFetchRequestTopic<'_>| by.topic(Describe, &it.name);
+    let denied = request.topics.as_mut().and_then(|topics| take_refused(topics, is_allowed));
+    match denied {
+        Some(topics) => {
+            Verdict::InPart(OffsetFetchResponse { topics, ..Default::default() }.into())
+        }
+        None => Verdict::Restricted,
+    }
+}
+
+fn denied_group(group: &OffsetFetchRequestGroup<'_>) -> OffsetFetchResponseGroup<'static> {
+    OffsetFetchResponseGroup {
+        group_id: owned(&group.group_id),
+        error_code: ErrorCode::GroupAuthorizationFailed.code(),
+        ..Default::default()
+    }
+}
+
+/// Removes denied topics of a group, and refuses them; None if there are none.
+fn take_denied_topics(
+    group: &mut OffsetFetchRequestGroup<'_>,
+    by: &By<'_>,
+) -> Option<OffsetFetchResponseGroup<'static>> {
+    let is_allowed = |it: &OffsetFetchRequestTopics<'_>| {
+        by.named_topic(Describe, (&it.name, it.topic_id), ApiKey::OffsetFetch)
+    };
+    let topics = take_refused(group.topics.as_mut()?, is_allowed)?;
+    let group_id = owned(&group.group_id);
+    Some(OffsetFetchResponseGroup { group_id, topics, ..Default::default() })
 }
 
 /// The response of a version in which only partitions have errors.

@@ -1,6 +1,8 @@
 //! SyncGroup.
 
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
+use crate::dispatch::authorization::{By, Verdict};
+use crate::security::acls::Operation::Read;
 use muster_codec::messages::{SyncGroupRequest, SyncGroupResponse};
 use muster_codec::{ErrorCode, Response};
 
@@ -16,10 +18,16 @@ impl GroupApi for SyncGroupRequest<'_> {
         SyncGroupResponse { error_code: error.code(), ..Default::default() }.into()
     }
 
+    /// As in Kafka, an invalid request is refused before authorization.
+    fn authorize(&mut self, by: &By<'_>) -> Verdict {
+        if lacks_protocol(self, by.version) {
+            return Verdict::Passed;
+        }
+        Verdict::whole(by.group(Read, &self.group_id), |error| self.refused(by.version, error))
+    }
+
     fn invalid(&self, version: i16) -> Option<ErrorCode> {
-        let is_named = self.protocol_type.is_some() && self.protocol_name.is_some();
-        let is_invalid = version >= NAMES_PROTOCOL_FROM && !is_named;
-        let refused = is_invalid.then_some(ErrorCode::InconsistentGroupProtocol);
+        let refused = lacks_protocol(self, version).then_some(ErrorCode::InconsistentGroupProtocol);
         refused.or_else(|| without_group(&self.group_id))
     }
 }
@@ -32,4 +40,9 @@ impl CoordinatorAnswer for SyncGroupResponse<'_> {
     fn fail(&mut self, error: ErrorCode) {
         *self = Self { error_code: error.code(), ..Default::default() };
     }
+}
+
+fn lacks_protocol(request: &SyncGroupRequest<'_>, version: i16) -> bool {
+    let is_named = request.protocol_type.is_some() && request.protocol_name.is_some();
+    version >= NAMES_PROTOCOL_FROM && !is_named
 }
