@@ -1,7 +1,7 @@
 //! DeleteGroups.
 
 use super::list::{BySlot, GroupList, once, runs, take_denied_groups};
-use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, owned};
 use crate::dispatch::authorization::{By, Verdict};
 use crate::dispatch::extract::extract;
 use crate::placement::Slot;
@@ -38,9 +38,18 @@ impl GroupList for DeleteGroupsRequest<'_> {
         once(&mut self.groups_names);
     }
 
-    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
-        let groups_names = extract(&mut self.groups_names, |group| context.is_foreign(group))?;
-        Some(Self { groups_names }.refused(context.version, ErrorCode::NotCoordinator))
+    fn any(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        self.groups_names.iter().any(|group| is(group))
+    }
+
+    fn refuse(
+        &mut self,
+        which: &dyn Fn(&str) -> bool,
+        version: i16,
+        error: ErrorCode,
+    ) -> Option<Response<'static>> {
+        let groups_names = extract(&mut self.groups_names, |group| which(group))?;
+        Some(Self { groups_names }.refused(version, error))
     }
 }
 

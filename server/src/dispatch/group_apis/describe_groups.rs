@@ -1,7 +1,7 @@
 //! DescribeGroups.
 
 use super::list::{BySlot, GroupList, once, runs, take_denied_groups};
-use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, owned};
 use crate::dispatch::authorization::{By, Verdict};
 use crate::dispatch::extract::extract;
 use crate::placement::Slot;
@@ -42,12 +42,18 @@ impl GroupList for DescribeGroupsRequest<'_> {
         once(&mut self.groups);
     }
 
-    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
-        let groups = extract(&mut self.groups, |group| context.is_foreign(group))?;
-        Some(
-            Self { groups, ..Default::default() }
-                .refused(context.version, ErrorCode::NotCoordinator),
-        )
+    fn any(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        self.groups.iter().any(|group| is(group))
+    }
+
+    fn refuse(
+        &mut self,
+        which: &dyn Fn(&str) -> bool,
+        version: i16,
+        error: ErrorCode,
+    ) -> Option<Response<'static>> {
+        let groups = extract(&mut self.groups, |group| which(group))?;
+        Some(Self { groups, ..Default::default() }.refused(version, error))
     }
 }
 

@@ -1,7 +1,7 @@
 //! DescribeShareGroupOffsets.
 
 use super::list::{BySlot, GroupList, once_by, runs};
-use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, owned};
 use crate::dispatch::authorization::{By, Verdict, take_denied, take_refused};
 use crate::dispatch::extract::extract;
 use crate::placement::Slot;
@@ -50,9 +50,18 @@ impl GroupList for DescribeShareGroupOffsetsRequest<'_> {
         once_by(&mut self.groups, |group| group.group_id.clone());
     }
 
-    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
-        let groups = extract(&mut self.groups, |group| context.is_foreign(&group.group_id))?;
-        Some(Self { groups }.refused(context.version, ErrorCode::NotCoordinator))
+    fn any(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        self.groups.iter().any(|group| is(&group.group_id))
+    }
+
+    fn refuse(
+        &mut self,
+        which: &dyn Fn(&str) -> bool,
+        version: i16,
+        error: ErrorCode,
+    ) -> Option<Response<'static>> {
+        let groups = extract(&mut self.groups, |group| which(&group.group_id))?;
+        Some(Self { groups }.refused(version, error))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::dispatch::authorization::{By, Verdict, take_denied};
 use crate::placement::Slot;
 use crate::security::acls::Operation;
 use muster_codec::{ErrorCode, Response, Str};
+use std::cell::Cell;
 use std::collections::HashSet;
 
 /// A request that lists groups.
@@ -15,9 +16,17 @@ pub(in crate::dispatch) trait GroupList {
     /// look up the answer of each group by its name, so they notice no difference.
     fn name_once(&mut self);
 
-    /// Removes the groups of other shards, and returns the response that refuses them; None if
-    /// there are none.
-    fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>>;
+    /// Whether a group fulfils a condition.
+    fn any(&self, is: &dyn Fn(&str) -> bool) -> bool;
+
+    /// Removes some groups, and returns the response that refuses them with an error; None if there
+    /// are none.
+    fn refuse(
+        &mut self,
+        which: &dyn Fn(&str) -> bool,
+        version: i16,
+        error: ErrorCode,
+    ) -> Option<Response<'static>>;
 }
 
 /// A request that can be split into several requests, in the order of its list of groups. Each of
@@ -29,7 +38,8 @@ pub(super) trait BySlot: Sized {
 /// Removes and refuses the groups without a coordinator that may answer here. Returns None if the
 /// request names no group.
 pub(super) fn screen(list: &mut dyn GroupList, context: &ScreenContext<'_>) -> Option<Destination> {
-    match list.refuse_foreign(context) {
+    let is_foreign = |group: &str| (context.slot_of)(group).is_none();
+    match list.refuse(&is_foreign, context.version, ErrorCode::NotCoordinator) {
         Some(refused) if list.is_empty() => Some(Destination::Answered(refused)),
         None if list.is_empty() => None,
         refused => Some(Destination::Slots(refused)),

@@ -97,12 +97,6 @@ pub(crate) struct ScreenContext<'f> {
     pub(crate) slot_of: &'f dyn Fn(&str) -> Option<Slot>,
 }
 
-impl ScreenContext<'_> {
-    fn is_foreign(&self, group_id: &str) -> bool {
-        (self.slot_of)(group_id).is_none()
-    }
-}
-
 /// Where a request goes.
 #[derive(Debug)]
 pub(crate) enum Destination {

@@ -3,9 +3,7 @@
 //! the fields that a macro uses have the same names in the messages of all its APIs.
 
 use super::list::{BySlot, GroupList, once, runs, take_denied_groups};
-use super::{
-    CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, ScreenedTopics, owned, streams_topics,
-};
+use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenedTopics, owned, streams_topics};
 use crate::dispatch::authorization::{By, Verdict};
 use crate::dispatch::extract::extract;
 use crate::placement::Slot;
@@ -106,10 +104,18 @@ macro_rules! describe {
                 once(&mut self.group_ids);
             }
 
-            fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>> {
-                let group_ids = extract(&mut self.group_ids, |group| context.is_foreign(group))?;
-                let foreign = Self { group_ids, ..Default::default() };
-                Some(foreign.refused(context.version, ErrorCode::NotCoordinator))
+            fn any(&self, is: &dyn Fn(&str) -> bool) -> bool {
+                self.group_ids.iter().any(|group| is(group))
+            }
+
+            fn refuse(
+                &mut self,
+                which: &dyn Fn(&str) -> bool,
+                version: i16,
+                error: ErrorCode,
+            ) -> Option<Response<'static>> {
+                let group_ids = extract(&mut self.group_ids, |group| which(group))?;
+                Some(Self { group_ids, ..Default::default() }.refused(version, error))
             }
         }
 
