@@ -1,9 +1,6 @@
 //! Whether a client may send requests: its principal, or the progress of its authentication.
 
-use super::connections::Connections;
-use super::durable::VisibleAt;
 use crate::security::{Authenticator, Mechanism, Principal};
-use muster_coordinator::RequestId;
 
 /// The access of one connection.
 #[derive(Debug)]
@@ -40,17 +37,5 @@ impl Session {
 
     pub(crate) fn has_ended(&self, now: i64) -> bool {
         self.ends_at.is_some_and(|at| now > at)
-    }
-}
-
-impl Connections {
-    /// Takes an answer without a header: a token after a SaslHandshake of version 0.
-    pub(crate) fn answer_token(&mut self, request: RequestId, token: &[u8]) {
-        let write = |_: i32, _: i16, out: &mut Vec<u8>| {
-            out.extend_from_slice(&(token.len() as u32).to_be_bytes());
-            out.extend_from_slice(token);
-            Ok(())
-        };
-        self.answer_by(request, write, VisibleAt::Now);
     }
 }

@@ -1,8 +1,6 @@
 //! The metrics of a shard's clients.
 
 use super::account::ByKind;
-use super::connection::Connection;
-use super::connections::Connections;
 use muster_codec::{ApiKey, ErrorCode, Response};
 use muster_counters::{Metric, Number, Value, Visitor, counters};
 use std::collections::BTreeMap;
@@ -147,29 +145,6 @@ impl Number for Errors {
             let labels = [("api", api.name()), ("error", &kafkas_name(*code))];
             visitor(metric, &labels, Value::Number(*count));
         }
-    }
-}
-
-impl Connections {
-    /// The most requests in flight on one connection.
-    pub fn requests_in_flight_max(&self) -> usize {
-        self.iter().map(Connection::in_flight).max().unwrap_or(0)
-    }
-
-    /// The most bytes of input that is not handled on one connection.
-    pub fn input_bytes_max(&self) -> usize {
-        self.iter().map(|connection| connection.input.len()).max().unwrap_or(0)
-    }
-
-    /// The most bytes of answers that a client has not taken.
-    pub fn unread_bytes_max(&self) -> usize {
-        self.iter().map(Connection::unread_bytes).max().unwrap_or(0)
-    }
-
-    /// Counts the errors of a part of an answer that is gathered, to be answered with
-    /// [`Self::answer_with_list`].
-    pub(crate) fn count_errors(&mut self, response: &Response<'_>) {
-        self.counters.errors.count(response);
     }
 }
 

@@ -3,19 +3,41 @@
 //! Each listener has a door (a queue), where new connections wait to be admitted. It admits one
 //! after the other, as Kafka's acceptors do (`ConnectionQuotas`, KIP-402, KIP-612).
 
-use super::connection::Connection;
-use super::connections::{Connections, TooMany};
+use super::connection::{Admission, Connection};
 use super::limits::{Limits, WAITING_AT_DOOR_MAX};
-use super::throttle::Throttled;
+use super::table::Table;
 use crate::config::ListenerIndex;
 use crate::net::ConnectionId;
 use crate::quotas::{Bound, Rate, Window};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
 
-/// The doors of all listeners.
+/// The limit that refuses a new connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooMany {
+    Waiting(usize),
+    PerIp(usize),
+}
+
+impl fmt::Display for TooMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting(max) => write!(
+                f,
+                "{max} new connections of its listener wait already (WAITING_AT_DOOR_MAX)"
+            ),
+            Self::PerIp(max) => write!(f, "max.connections.per.ip={max} of its address are open"),
+        }
+    }
+}
+
+/// The open connections by address, and the doors of all listeners.
 #[derive(Debug)]
 pub(super) struct Doors {
     window: Window,
+    /// Open connections by host.
+    per_host: HashMap<Arc<str>, usize>,
     doors: Vec<Door>,
     /// The rate of new connections of all listeners together. Listeners to which the common limits
     /// do not apply are left out.
@@ -36,11 +58,58 @@ struct Door {
 
 impl Doors {
     pub(super) fn new(window: Window) -> Self {
-        Self { window, doors: Vec::new(), rate: Rate::default() }
+        Self { window, per_host: HashMap::new(), doors: Vec::new(), rate: Rate::default() }
     }
 
-    /// Takes a new connection; false if too many open connections wait already.
-    pub(super) fn arrive(
+    /// Counts a new connection of an address.
+    ///
+    /// # Errors
+    /// Too many are open; nothing is counted.
+    pub(super) fn open(&mut self, host: &Arc<str>, limits: &Limits) -> Result<(), TooMany> {
+        let max = limits.per_ip_max(host);
+        if self.per_host.get(host).copied().unwrap_or(0) >= max {
+            return Err(TooMany::PerIp(max));
+        }
+        *self.per_host.entry(Arc::clone(host)).or_default() += 1;
+        Ok(())
+    }
+
+    /// The host with the most connections, and their number.
+    pub(super) fn busiest_host(&self) -> Option<(&str, usize)> {
+        let of_hosts = self.per_host.iter().map(|(host, count)| (&**host, *count));
+        of_hosts.max_by_key(|(host, count)| (*count, std::cmp::Reverse(*host)))
+    }
+
+    /// Notes that a connection is closed.
+    pub(super) fn closed(&mut self, connection: &Connection) {
+        if connection.admission == Admission::Inside {
+            self.leave(connection.listener);
+        }
+        if let Some(count) = self.per_host.get_mut(&connection.host) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_host.remove(&connection.host);
+            }
+        }
+    }
+
+    /// Lets a new connection wait until its listener admits it.
+    ///
+    /// # Errors
+    /// Too many connections wait already.
+    pub(super) fn arrive(&mut self, table: &mut Table, id: ConnectionId) -> Result<(), TooMany> {
+        let Some(listener) = table.get(id).map(|connection| connection.listener) else {
+            return Ok(());
+        };
+        if !self.queue(listener, id, |id| table.get(id).is_some()) {
+            return Err(TooMany::Waiting(WAITING_AT_DOOR_MAX));
+        }
+        table.get_mut(id).into_iter().for_each(|it| it.admission = Admission::Waits);
+        Ok(())
+    }
+
+    /// Queues a new connection; false if too many open connections wait already.
+    fn queue(
         &mut self,
         listener: ListenerIndex,
         id: ConnectionId,
@@ -60,14 +129,29 @@ impl Doors {
     /// Admits the next connection, and skips connections that were closed while they waited.
     pub(super) fn let_in(
         &mut self,
+        table: &mut Table,
         limits: &Limits,
         now: i64,
-    ) -> Option<(ListenerIndex, ConnectionId)> {
-        let mut listeners = (0..self.doors.len()).map(ListenerIndex);
-        listeners.find_map(|listener| Some((listener, self.let_in_at(listener, limits, now)?)))
+    ) -> Option<ConnectionId> {
+        loop {
+            let (listener, id) = self.next(limits, now)?;
+            match table.get_mut(id) {
+                Some(connection) => {
+                    connection.admission = Admission::Inside;
+                    return Some(id);
+                }
+                None => self.leave(listener),
+            }
+        }
     }
 
-    fn let_in_at(
+    /// Takes the next connection that may enter out of its queue, and counts it as admitted.
+    fn next(&mut self, limits: &Limits, now: i64) -> Option<(ListenerIndex, ConnectionId)> {
+        let mut listeners = (0..self.doors.len()).map(ListenerIndex);
+        listeners.find_map(|listener| Some((listener, self.next_at(listener, limits, now)?)))
+    }
+
+    fn next_at(
         &mut self,
         listener: ListenerIndex,
         limits: &Limits,
@@ -110,19 +194,40 @@ impl Doors {
         inside < of_door.connections && (of_door.is_spared || self.inside() < limits.connections)
     }
 
-    /// Notes that an admitted connection is closed.
-    pub(super) fn leave(&mut self, listener: ListenerIndex) {
+    /// Subtracts an admitted connection from the number of admitted ones.
+    fn leave(&mut self, listener: ListenerIndex) {
         self.door(listener).inside -= 1;
     }
 
-    /// Turns away an admitted connection, which no longer counts.
-    pub(super) fn turn_away(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) {
+    /// Turns away an admitted connection: from now on it does not count as admitted.
+    pub(super) fn turn_away(&mut self, connection: &mut Connection, limits: &Limits, now: i64) {
+        connection.admission = Admission::Outside;
+        self.uncount(connection.listener, limits, now);
+    }
+
+    fn uncount(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) {
         self.leave(listener);
         let (window, of_door) = (self.window, limits.of_door(listener));
         if !of_door.is_spared {
             self.rate.record(window, -1.0, now);
         }
         self.door(listener).rate.record(window, -1.0, now);
+    }
+
+    /// The connections to close if more than `max.connections` are open: those whose clients have
+    /// sent nothing for longest. Skips listeners to which this limit does not apply.
+    pub(super) fn excess(&self, table: &Table, limits: &Limits) -> Vec<ConnectionId> {
+        let excess = self.inside().saturating_sub(limits.connections);
+        if excess == 0 {
+            return Vec::new();
+        }
+        let may_be_closed = |it: &&Connection| {
+            it.admission == Admission::Inside && !limits.of_door(it.listener).is_spared
+        };
+        let admitted = table.iter().filter(may_be_closed);
+        let mut quiet: Vec<_> = admitted.map(|it| (it.input.last_active, it.id)).collect();
+        quiet.sort_unstable();
+        quiet.into_iter().take(excess).map(|(_, id)| id).collect()
     }
 
     /// The number of open connections that were admitted.
@@ -140,64 +245,6 @@ impl Doors {
             self.doors.resize_with(listener.0 + 1, Door::default);
         }
         &mut self.doors[listener.0]
-    }
-}
-
-/// New connections of all listeners.
-impl Connections {
-    /// Lets a new connection wait until its listener admits it.
-    ///
-    /// # Errors
-    /// Too many connections wait already.
-    pub(super) fn arrive(&mut self, id: ConnectionId) -> Result<(), TooMany> {
-        let Self { slots, doors, .. } = self;
-        let of = |id: ConnectionId| slots.get(id.slot())?.as_ref().filter(|it| it.id == id);
-        let Some(listener) = of(id).map(|connection| connection.listener) else { return Ok(()) };
-        if !doors.arrive(listener, id, |id| of(id).is_some()) {
-            return Err(TooMany::Waiting(WAITING_AT_DOOR_MAX));
-        }
-        self.get_mut(id).into_iter().for_each(|it| it.throttled = Throttled::AtDoor);
-        Ok(())
-    }
-
-    /// Admits the next connection, and skips connections that were closed while they waited.
-    pub(super) fn let_in(&mut self) -> Option<ConnectionId> {
-        let now = self.throttle.now();
-        loop {
-            let (listener, id) = self.doors.let_in(&self.limits, now)?;
-            match self.get_mut(id) {
-                Some(connection) => {
-                    (connection.throttled, connection.is_inside) = (Throttled::No, true);
-                    return Some(id);
-                }
-                None => self.doors.leave(listener),
-            }
-        }
-    }
-
-    /// Turns away an admitted connection: it is closed later, and does not count meanwhile.
-    pub(super) fn turn_away(&mut self, id: ConnectionId, delay_ms: i64) {
-        let Some(connection) = self.get_mut(id) else { return };
-        connection.is_inside = false;
-        let listener = connection.listener;
-        let now = self.throttle.now();
-        self.doors.turn_away(listener, &self.limits, now);
-        self.hold_until(id, delay_ms, Throttled::Closed);
-    }
-
-    /// The connections to close because there are more than `max.connections`: the connections that
-    /// were quiet for longest, of listeners to which this limit applies.
-    pub(super) fn excess(&self) -> Vec<ConnectionId> {
-        let excess = self.doors.inside().saturating_sub(self.limits.connections);
-        if excess == 0 {
-            return Vec::new();
-        }
-        let may_be_closed =
-            |it: &&Connection| it.is_inside && !self.limits.of_door(it.listener).is_spared;
-        let mut quiet: Vec<_> =
-            self.iter().filter(may_be_closed).map(|it| (it.last_active, it.id)).collect();
-        quiet.sort_unstable();
-        quiet.into_iter().take(excess).map(|(_, id)| id).collect()
     }
 }
 
@@ -221,12 +268,12 @@ mod tests {
 
     /// The connections that may enter at the time `now`, in order, each by its index.
     fn let_in(doors: &mut Doors, limits: &Limits, now: i64) -> Vec<usize> {
-        std::iter::from_fn(|| doors.let_in(limits, now)).map(|(_, id)| id.slot()).collect()
+        std::iter::from_fn(|| doors.next(limits, now)).map(|(_, id)| id.slot()).collect()
     }
 
     fn arrive(doors: &mut Doors, listener: ListenerIndex, slots: std::ops::Range<u32>) {
         for slot in slots {
-            assert!(doors.arrive(listener, ConnectionId::new(slot, 0), |_| true));
+            assert!(doors.queue(listener, ConnectionId::new(slot, 0), |_| true));
         }
     }
 
@@ -289,7 +336,7 @@ mod tests {
         for slot in 0..100 {
             arrive(&mut doors, INSIDE, slot..slot + 1);
             assert_eq!(let_in(&mut doors, &limits, 0), [slot as usize]);
-            doors.turn_away(INSIDE, &limits, 0);
+            doors.uncount(INSIDE, &limits, 0);
         }
         assert_eq!(doors.inside(), 0);
     }
@@ -301,7 +348,7 @@ mod tests {
         arrive(&mut doors, INSIDE, 0..WAITING_AT_DOOR_MAX as u32);
         assert!(let_in(&mut doors, &limits, 0).is_empty());
         let next = ConnectionId::new(WAITING_AT_DOOR_MAX as u32, 0);
-        assert!(!doors.arrive(INSIDE, next, |_| true));
-        assert!(doors.arrive(INSIDE, next, |id| id.slot() > 0));
+        assert!(!doors.queue(INSIDE, next, |_| true));
+        assert!(doors.queue(INSIDE, next, |id| id.slot() > 0));
     }
 }

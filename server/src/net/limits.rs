@@ -1,15 +1,31 @@
 //! Limits of connections and of the memory that is held for them.
 
-use super::input::INPUT_BYTES_DEFAULT;
-use super::unread::UNREAD_BYTES_MAX;
-use crate::config::ListenerIndex;
-use crate::config::{Config, ServedListener};
+use crate::config::{Config, ListenerIndex, ServedListener};
 use crate::quotas::Bound;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// The number of bytes of a fetch answer that are read and sent at once. They stay in the core's
-/// cache in between.
+/// The limit on the input of all connections together if `queued.max.request.bytes` is not set.
+pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
+
+/// The reserve beyond that limit for finished frames and for short frames (`inputs.rs`). So large
+/// frames of some clients do not delay the short frames of others.
+pub(crate) const SHORT_FRAMES_BYTES_MAX: usize = 32 << 20;
+
+/// The reserve for bytes that arrive after a pause was requested, but before it takes effect. It is
+/// larger than the receive buffers that a shard can fill in two turns (passes of its loop).
+pub(crate) const BURST_BYTES_MAX: usize = 16 << 20;
+
+/// The budget of unread answers; the answer that exceeds it is still sent.
+pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
+
+/// The limit on the bytes of refusals that wait until the rest of their answers is known. For
+/// example, a Fetch with many denied topics may wait for records of the only topic that it may
+/// read.
+pub(crate) const AMENDMENTS_BYTES_MAX: usize = 32 << 20;
+
+/// The number of bytes of a fetch answer that are read and sent at once. They are few, so that they
+/// are still in the core's cache when they are sent.
 pub(crate) const SLICE_BYTES: usize = 256 << 10;
 
 /// The number of bytes of an encrypted slice. It is smaller because bytes that the socket does not

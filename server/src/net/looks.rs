@@ -42,9 +42,8 @@ impl Looks {
         is_parked: impl Fn(RequestId, ApiKey) -> bool,
     ) -> Option<LookedAt> {
         let Self { next, found } = self;
-        let slots = &mut connections.slots;
-        let end = slots.len().min(*next + LOOKED_AT_ONCE);
-        for connection in slots[(*next).min(end)..end].iter_mut().flatten() {
+        let (part, after) = connections.part(*next, LOOKED_AT_ONCE);
+        for connection in part {
             let Some(awaited) = connection.awaited() else {
                 connection.stands_for_good_reason();
                 continue;
@@ -63,12 +62,8 @@ impl Looks {
                 *first = since.min(*first);
             }
         }
-        *next = end;
-        if end < slots.len() {
-            return None;
-        }
-        *next = 0;
-        Some(std::mem::take(found))
+        *next = after.unwrap_or(0);
+        after.is_none().then(|| std::mem::take(found))
     }
 }
 
@@ -76,10 +71,8 @@ impl Looks {
 mod tests {
     use super::super::durable::VisibleAt;
     use super::super::limits::Limits;
-    use super::super::throttle::Throttle;
     use super::*;
-    use crate::config::Config;
-    use crate::config::ListenerIndex;
+    use crate::config::{Config, ListenerIndex};
     use crate::topics::InternalTopic;
     use muster_codec::messages::OffsetCommitResponse;
     use muster_storage::LogPartition;
@@ -87,9 +80,7 @@ mod tests {
     const SLOT: LogPartition = InternalTopic::ConsumerOffsets.log_partition(0);
 
     fn connections(count: u32) -> Connections {
-        let config = Config::default();
-        let throttle = Throttle::new(config.quota_window(), || 0);
-        let mut connections = Connections::new(Limits::of(&config), throttle);
+        let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
         for slot in 0..count {
             let host = "/10.0.0.1".into();
             connections.open(id(slot), ListenerIndex::FIRST, host, 0).unwrap();
@@ -138,9 +129,9 @@ mod tests {
         connections.answer(request, &response, VisibleAt::position(SLOT, 1));
         assert_eq!(found(&mut connections, 1_000), []);
         assert_eq!(found(&mut connections, 20_000), [(api, 1_000)]);
-        assert_eq!(connections.answered.of(api), 0);
+        assert_eq!(connections.answered(api), 0);
         connections.flushed(SLOT, 1);
         assert_eq!(found(&mut connections, 21_000), []);
-        assert_eq!(connections.answered.of(api), 1);
+        assert_eq!(connections.answered(api), 1);
     }
 }

@@ -34,6 +34,9 @@
 mod access;
 mod account;
 mod amend;
+mod amendments;
+mod answers;
+mod charge;
 mod clients;
 mod command;
 mod connection;
@@ -43,32 +46,42 @@ mod counters;
 mod doors;
 mod durable;
 mod frames;
-mod input;
+mod incoming;
+mod inputs;
 pub(crate) mod limits;
 mod long_input;
 mod looks;
+mod outgoing;
+mod outputs;
+mod requests;
 mod run_queue;
 mod standing;
 mod stranger;
 mod stream;
+mod table;
 mod throttle;
 mod timings;
+mod unauthenticated;
 mod unread;
 
 pub use account::{Account, Kind};
-pub(crate) use amend::{AMENDMENTS_BYTES_MAX, Amend};
-pub(crate) use clients::{Clients, Gone, Input, NOT_AUTHENTICATED, mistaken};
+pub(crate) use amend::Amend;
+pub(crate) use clients::{Clients, Gone, Input, mistaken};
 #[cfg(test)]
 pub(crate) use clients::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 pub use command::{ClientCommand, Part};
 pub use connection_id::ConnectionId;
-pub use connections::{Connections, TooMany};
+pub use connections::Connections;
 pub use counters::{ClientCounters, ClientGauges};
+pub use doors::TooMany;
 pub(crate) use durable::Reply;
 pub use durable::VisibleAt;
-pub(crate) use input::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
+pub(crate) use limits::{
+    AMENDMENTS_BYTES_MAX, BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX,
+    UNREAD_BYTES_MAX,
+};
 pub use limits::{Limits, SLICES_MAX};
 pub(crate) use run_queue::Work;
 pub(crate) use stranger::encrypted_expected;
 pub use timings::Timings;
-pub(crate) use unread::UNREAD_BYTES_MAX;
+pub(crate) use unauthenticated::NOT_AUTHENTICATED;

@@ -1,11 +1,15 @@
 //! Answers leave in their order, and connections are limited.
 
-use super::super::limits::ENCRYPTED_SLICE_BYTES;
 use super::*;
 use crate::config::Config;
+use crate::net::account::Kind;
+use crate::net::durable::VisibleAt;
+use crate::net::limits::{ENCRYPTED_SLICE_BYTES, SLICE_BYTES, SLICES_MAX};
+use crate::net::stream::Piece;
 use crate::placement::Slot;
 use muster_codec::messages::*;
-use muster_codec::{ApiKey, Records};
+use muster_codec::{ApiKey, Records, Response};
+use muster_storage::FileRange;
 
 fn limits() -> Limits {
     Limits {
@@ -44,8 +48,9 @@ fn bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
 fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Vec<u8>, usize) {
     let (mut left, mut done) = (Vec::new(), 0);
     loop {
-        if let Some(connection) = connections.get_mut(id).filter(|it| !it.output.is_empty()) {
-            left.append(&mut connection.output);
+        if let Some(connection) = connections.get_mut(id).filter(|it| !it.output.bytes().is_empty())
+        {
+            left.extend(connection.output.take());
             connections.sent(id, 0);
         }
         let Some((next, pieces)) = connections.next_slice(9) else { return (left, done) };
@@ -54,7 +59,7 @@ fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Ve
         let sent = slice.len().min(at_once);
         left.extend_from_slice(&slice[..sent]);
         let mut files = Vec::new();
-        let is_full = connections.streamed(id, (sent, 0), &mut files);
+        let is_full = connections.streamed(id, sent, 0, &mut files);
         done += files.len();
         if is_full {
             assert!(connections.next_slice(9).is_none(), "the socket is full");
@@ -89,9 +94,9 @@ fn answers_before_and_behind_one_from_files_keep_their_places() {
         connections.answer_now(requests[0], &heartbeat());
         assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
         assert!(connections.next_slice(9).is_none(), "the earlier answer leaves first");
-        let partition = Slot(2).log_partition();
-        connections.answer(requests[2], &heartbeat(), VisibleAt::position(partition, 7));
-        connections.flushed(partition, 7);
+        let slot = Slot(2).log_partition();
+        connections.answer(requests[2], &heartbeat(), VisibleAt::position(slot, 7));
+        connections.flushed(slot, 7);
         let (left, done) = drain(&mut connections, id, at_once);
         assert_eq!((frames(&left), done), (vec![0, 1, 2, 3, 4], 2));
         let last = ask(&mut connections, 5);
@@ -116,14 +121,14 @@ fn an_encrypted_slice_is_short_and_the_next_waits_until_the_socket_has_it() {
     let mut connections = Connections::unthrottled(limits());
     let (id, fetch) = (ConnectionId::new(0, 1), fetched(1 << 20));
     connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
-    connections.get_mut(id).unwrap().slice_bytes = ENCRYPTED_SLICE_BYTES;
+    connections.get_mut(id).unwrap().output.shorten_slices();
     let request = connections.begin(id, ApiKey::Heartbeat, 1, 4);
     connections.answer_from_files(request, &fetch.0, &fetch.1);
     let (_, pieces) = connections.next_slice(9).unwrap();
     assert_eq!(bytes(&pieces).len(), ENCRYPTED_SLICE_BYTES);
     let encrypted = ENCRYPTED_SLICE_BYTES + 88;
     let held = connections.account().held(Kind::Unsent);
-    assert!(!connections.streamed(id, (ENCRYPTED_SLICE_BYTES, encrypted), &mut Vec::new()));
+    assert!(!connections.streamed(id, ENCRYPTED_SLICE_BYTES, encrypted, &mut Vec::new()));
     assert!(connections.account().held(Kind::Unsent) >= held - 100 + encrypted, "it is counted");
     assert!(connections.next_slice(9).is_none(), "the socket has not accepted it");
     connections.sent(id, 1);
@@ -154,8 +159,8 @@ fn connections_take_turns_and_a_closed_one_releases_its_files() {
     assert_eq!(connections.close(ids[0]), Some(vec![FILE]));
     assert_eq!(connections.close(ids[33]), Some(vec![FILE]));
     assert_eq!(connections.next_slice(9).map(|(id, _)| id), Some(ids[32]));
-    connections.streamed(ids[1], (SLICE_BYTES, 0), &mut Vec::new());
-    connections.streamed(ids[2], (SLICE_BYTES, 0), &mut Vec::new());
+    connections.streamed(ids[1], SLICE_BYTES, 0, &mut Vec::new());
+    connections.streamed(ids[2], SLICE_BYTES, 0, &mut Vec::new());
     assert_eq!(connections.next_slice(9).map(|(id, _)| id), Some(ids[34]), "33 is gone");
     for id in &ids {
         connections.close(*id);
@@ -191,9 +196,9 @@ fn connections_are_limited_for_each_host() {
     assert!(connections.close(ConnectionId::new(0, 0)).is_some());
     assert!(connections.close(ConnectionId::new(0, 0)).is_none(), "it is closed already");
     assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
-    for (slot, left) in [(0, 2), (1, 1), (2, 0)] {
+    for (slot, left) in [(0, Some(("/10.0.0.1", 1))), (1, Some(("/10.0.0.2", 1))), (2, None)] {
         assert!(connections.close(ConnectionId::new(slot, 0)).is_some());
-        assert_eq!(connections.per_host.len(), left);
+        assert_eq!(connections.busiest_host(), left);
     }
     connections.set_limits(Limits { connections_per_ip: 0, ..limits() });
     assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Err(TooMany::PerIp(0)));
@@ -213,23 +218,25 @@ fn a_connection_without_further_input_is_over_when_all_is_answered_and_read() {
     let (mut connections, id) = (Connections::unthrottled(limits), ConnectionId::new(0, 0));
     connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
     let is_over = |connections: &Connections| connections.get(id).unwrap().is_over(1_000);
-    connections.get_mut(id).unwrap().input_ended_at = Some(5);
+    connections.get_mut(id).unwrap().input.end(5);
     assert!(is_over(&connections), "no request");
     assert_eq!(
         (connections.input_ended_before(5).len(), connections.input_ended_before(6)),
         (0, vec![id])
     );
-    connections.get_mut(id).unwrap().input = vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
+    let mut input = vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
+    connections.get_mut(id).unwrap().input.put(input.clone());
     assert!(is_over(&connections), "the rest of a request will never come");
-    connections.get_mut(id).unwrap().input.push(0);
+    input.push(0);
+    connections.get_mut(id).unwrap().input.put(input);
     assert!(!is_over(&connections), "a whole request waits");
-    connections.get_mut(id).unwrap().input.clear();
+    connections.get_mut(id).unwrap().input.take();
     let request = connections.begin(id, ApiKey::Heartbeat, 1, 0);
     assert!(!is_over(&connections), "it is not answered");
     connections.answer_now(request, &HeartbeatResponse::default().into());
     assert!(!is_over(&connections), "the answer has not left");
     let connection = connections.get_mut(id).unwrap();
-    connection.unsent = std::mem::take(&mut connection.output).len();
+    connection.output.send().clear();
     assert!(!is_over(&connections), "the socket has not taken it");
     connections.sent(id, 0);
     assert!(is_over(&connections));
