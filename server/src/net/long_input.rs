@@ -2,11 +2,8 @@
 //! Copying 64 MiB into a larger buffer would take some 50 ms, and releasing 100 MiB at once some 9
 //! ms.
 
-use super::account::Kind;
-use super::connections::Connections;
-
-/// From this size on a buffer is allocated for the whole frame. Only memory that is written to is
-/// used.
+/// When an input buffer has this size, it is enlarged once, to the length of the whole frame.
+/// Memory that is reserved in this way is not used until bytes are written to it.
 const RESERVED_FROM_BYTES: usize = 256 << 10;
 
 /// A buffer with fewer bytes is released at once.
@@ -46,49 +43,40 @@ impl Leaving {
         self.bytes
     }
 
-    fn push(&mut self, buffer: Vec<u8>) {
-        self.bytes += buffer.capacity();
-        self.buffers.push(buffer);
-    }
-
-    fn release_part(&mut self) {
-        let Some(mut buffer) = self.buffers.pop() else { return };
-        self.bytes -= buffer.capacity();
-        if buffer.capacity() > PART_BYTES {
-            buffer.shrink_to(buffer.capacity() - PART_BYTES);
-            self.push(buffer);
-        }
-    }
-}
-
-impl Connections {
-    /// Releases the memory of a buffer for input, of which this number of bytes was used.
-    pub(super) fn leave_input(&mut self, mut buffer: Vec<u8>, used: usize) {
+    /// Adds a buffer of which `used` bytes were filled, if it is large. Returns the number of added
+    /// bytes.
+    pub(super) fn add(&mut self, mut buffer: Vec<u8>, used: usize) -> usize {
+        let before = self.bytes;
         if used >= LARGE_BYTES {
             buffer.clear();
             buffer.shrink_to(used);
-            self.account.take(Kind::Input, buffer.capacity());
-            self.leaving.push(buffer);
+            self.push(buffer);
         }
+        self.bytes - before
     }
 
-    pub(super) fn is_releasing_input(&self) -> bool {
-        self.leaving.bytes() > 0
+    /// Releases the next part. Returns its bytes.
+    pub(super) fn release_part(&mut self) -> usize {
+        let before = self.bytes;
+        if let Some(mut buffer) = self.buffers.pop() {
+            self.bytes -= buffer.capacity();
+            if buffer.capacity() > PART_BYTES {
+                buffer.shrink_to(buffer.capacity() - PART_BYTES);
+                self.push(buffer);
+            }
+        }
+        before - self.bytes
     }
 
-    /// Releases the next part.
-    pub(super) fn release_input(&mut self) {
-        let before = self.leaving.bytes();
-        self.leaving.release_part();
-        self.account.release(Kind::Input, before - self.leaving.bytes());
+    fn push(&mut self, buffer: Vec<u8>) {
+        self.bytes += buffer.capacity();
+        self.buffers.push(buffer);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Limits;
     use super::*;
-    use crate::config::Config;
 
     #[test]
     fn a_long_frame_is_not_copied_while_it_grows() {
@@ -106,25 +94,24 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_large_buffer_is_released_in_parts_and_counted_until_then() {
-        let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
-        connections.leave_input(vec![1; LARGE_BYTES - 1], LARGE_BYTES - 1);
-        assert_eq!(connections.account().total(), 0);
-        connections.leave_input(vec![1; 5 * PART_BYTES / 2], 5 * PART_BYTES / 2);
-        let mut held = vec![connections.account().held(Kind::Input)];
-        while connections.leaving.bytes() > 0 {
-            connections.release_input();
-            assert_eq!(connections.account().held(Kind::Input), connections.input_bytes_held());
-            held.push(connections.input_bytes_held());
+        let mut leaving = Leaving::default();
+        assert_eq!(leaving.add(vec![1; LARGE_BYTES - 1], LARGE_BYTES - 1), 0);
+        assert_eq!(leaving.bytes(), 0);
+        let large = 5 * PART_BYTES / 2;
+        assert_eq!(leaving.add(vec![1; large], large), large);
+        let mut held = vec![leaving.bytes()];
+        while leaving.bytes() > 0 {
+            let released = leaving.release_part();
+            held.push(leaving.bytes());
+            assert_eq!(held[held.len() - 2] - released, leaving.bytes());
         }
         assert_eq!(held, [5, 3, 1, 0].map(|halves| halves * PART_BYTES / 2));
     }
 
     #[test]
     fn what_was_only_reserved_is_not_counted() {
-        let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
         let mut buffer = Vec::with_capacity(100 << 20);
         buffer.resize(2 * LARGE_BYTES, 1);
-        connections.leave_input(buffer, 2 * LARGE_BYTES);
-        assert_eq!(connections.input_bytes_held(), 2 * LARGE_BYTES);
+        assert_eq!(Leaving::default().add(buffer, 2 * LARGE_BYTES), 2 * LARGE_BYTES);
     }
 }

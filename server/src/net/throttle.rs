@@ -5,14 +5,14 @@
 //! throttle time, and the connection is not served until this time is over. A throttled answer to
 //! Fetch has no records, so the records that it would have had are not charged.
 
-use super::connections::Connections;
-use super::durable::VisibleAt;
+use super::charge::{Charge, Used};
+use super::connection::{Connection, Throttled};
+use super::table::Table;
 use crate::clock::Stopwatch;
 use crate::net::ConnectionId;
 use crate::quotas::{Allowance, Limit, QuotaKey, Rates, Window};
 use muster_codec::Response;
 use muster_codec::messages::FetchResponse;
-use muster_coordinator::RequestId;
 use muster_faults::Fault;
 use muster_storage::FileRange;
 use std::cmp::Reverse;
@@ -30,40 +30,17 @@ pub(super) struct Throttle {
     waiting: BinaryHeap<Reverse<(i64, ConnectionId)>>,
 }
 
-/// The reason why a connection is not served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Throttled {
-    #[default]
-    No,
-    /// The connection is not served until this time.
-    Until(i64),
-    /// The connection is closed at this time, because its address has opened too many connections.
-    Closed(i64),
-    /// The connection is not served until its listener admits it.
-    AtDoor,
+/// The end of a connection's wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitEnded {
+    /// The connection is served again.
+    Served(ConnectionId),
+    /// The connection is to be closed.
+    Close(ConnectionId),
 }
 
-/// A request's use of its client's quotas.
-#[derive(Debug)]
-pub(super) struct Charge {
-    allowance: Arc<Allowance>,
-    used: Used,
-    /// When the shard began to work on the request, by the stopwatch; None while the request waits.
-    began: Option<u64>,
-}
-
-/// Bytes that a request uses.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Used {
-    Nothing,
-    /// Bytes of a request with records.
-    Produced(usize),
-    /// The bytes of the answer.
-    Fetched,
-}
-
-/// The number of waits that may be kept although they no longer count, because their connections
-/// are closed or a later wait has replaced them.
+/// The number of entries of `waiting` that may be kept although they no longer count: the
+/// connection is closed, or has a later entry.
 const WAITING_GONE_MAX: usize = 64;
 
 /// The nanoseconds in one percent of a second. The use of a core's time is measured in such
@@ -75,11 +52,6 @@ impl Throttle {
         Self { rates: Rates::new(window), stopwatch, now: 0, waiting: BinaryHeap::new() }
     }
 
-    /// A reading of the stopwatch, in nanoseconds.
-    pub(super) fn stopwatch(&self) -> u64 {
-        (self.stopwatch)()
-    }
-
     pub(super) fn advance(&mut self, now: i64) {
         self.now = now;
     }
@@ -88,36 +60,47 @@ impl Throttle {
         self.rates.window()
     }
 
-    /// Records the time since the shard began to work on a request.
-    fn record_time(&mut self, charge: &mut Charge) {
-        let Some(began) = charge.began.take() else { return };
-        if let Some(limit) = charge.allowance.limit(QuotaKey::RequestPercentage) {
+    /// The charge of a request that the shard begins to work on now.
+    pub(super) fn charge(&self, allowance: Arc<Allowance>, used: Used) -> Charge {
+        Charge::new(allowance, used, (self.stopwatch)())
+    }
+
+    /// Notes that the shard works on a request again.
+    pub(super) fn works_on(&self, charge: &mut Charge) {
+        charge.work((self.stopwatch)());
+    }
+
+    /// Notes that the shard no longer works on a request: records the time since it began.
+    pub(super) fn rests(&mut self, charge: &mut Charge) {
+        let Some(began) = charge.rest() else { return };
+        if let Some(limit) = charge.limit(QuotaKey::RequestPercentage) {
             let percent = (self.stopwatch)().saturating_sub(began) as f64 / PERCENT_NANOS;
             self.rates.record(QuotaKey::RequestPercentage, limit, percent, self.now);
         }
     }
 
-    /// How long a client has to wait after this answer, in ms. As in Kafka, the wait for used time
-    /// is at most one sample long, and the wait for bytes has no maximum.
-    fn settle(
+    /// Ends the charge of an answered request. Returns how long its client has to wait, in ms. As
+    /// in Kafka, the wait is at most one sample of the window for time, but may be of any length
+    /// for bytes.
+    pub(super) fn settle(
         &mut self,
         charge: &mut Charge,
         response: Option<&Response<'_>>,
         files: &[FileRange],
     ) -> i64 {
-        self.record_time(charge);
-        let (allowance, key) = (&charge.allowance, QuotaKey::RequestPercentage);
-        let of_time = allowance.limit(key).map_or(0, |limit| {
+        self.rests(charge);
+        let key = QuotaKey::RequestPercentage;
+        let of_time = charge.limit(key).map_or(0, |limit| {
             self.rates.delay_ms(key, limit, self.now).min(self.window().sample_ms)
         });
-        match (charge.used, response) {
+        match (charge.used(), response) {
             (Used::Produced(bytes), _) => {
                 let key = QuotaKey::ProducerByteRate;
-                let of_bytes = allowance.limit(key).map_or(0, |limit| self.add(key, limit, bytes));
+                let of_bytes = charge.limit(key).map_or(0, |limit| self.add(key, limit, bytes));
                 of_time.max(of_bytes)
             }
             (Used::Fetched, Some(Response::Fetch(body))) => {
-                let limit = allowance.limit(QuotaKey::ConsumerByteRate);
+                let limit = charge.limit(QuotaKey::ConsumerByteRate);
                 limit
                     .map_or(of_time, |limit| self.fetch(limit, fetched_bytes(body, files), of_time))
             }
@@ -161,6 +144,61 @@ impl Throttle {
         self.now
     }
 
+    /// Does not serve a connection for some time, unless it waits for longer already.
+    pub(super) fn hold(
+        &mut self,
+        table: &mut Table,
+        id: ConnectionId,
+        delay_ms: i64,
+        throttled: fn(i64) -> Throttled,
+    ) {
+        let until = self.now + delay_ms;
+        let Some(connection) = table.get_mut(id) else { return };
+        if let Throttled::Until(before) | Throttled::Closed(before) = connection.throttled
+            && before >= until
+        {
+            return;
+        }
+        connection.throttled = throttled(until);
+        self.waiting.push(Reverse((until, id)));
+        self.forget_waiting(table);
+    }
+
+    /// Removes the entries of `waiting` that no longer count, if they are too many. Otherwise they
+    /// could stay for weeks, because a wait may be that long.
+    fn forget_waiting(&mut self, table: &Table) {
+        if self.waiting.len() <= 2 * table.len() + WAITING_GONE_MAX {
+            return;
+        }
+        let waits_until = |connection: &Connection, until| match connection.throttled {
+            Throttled::No => false,
+            Throttled::Until(at) | Throttled::Closed(at) => at == until,
+        };
+        self.waiting.retain(|Reverse((until, id))| {
+            table.get(*id).is_some_and(|connection| waits_until(connection, *until))
+        });
+    }
+
+    /// The next wait that is over.
+    pub(super) fn next_ended(&mut self, table: &mut Table) -> Option<WaitEnded> {
+        while let Some(Reverse((until, _))) = self.waiting.peek()
+            && *until <= self.now
+            && let Some(Reverse((_, id))) = self.waiting.pop()
+        {
+            let Some(connection) = table.get_mut(id) else { continue };
+            match connection.throttled {
+                Throttled::Until(until) if until <= self.now => {
+                    connection.throttled = Throttled::No;
+                    return Some(WaitEnded::Served(id));
+                }
+                Throttled::Closed(until) if until <= self.now => return Some(WaitEnded::Close(id)),
+                Throttled::No | Throttled::Until(_) | Throttled::Closed(_) => {}
+            }
+        }
+        None
+    }
+
+    /// When the next wait is over.
     pub(super) fn deadline(&self) -> Option<i64> {
         self.waiting.peek().map(|Reverse((until, _))| *until)
     }
@@ -178,7 +216,7 @@ fn fetched_bytes(body: &FetchResponse<'_>, files: &[FileRange]) -> usize {
 }
 
 /// The answer with a throttle time, and without its records.
-fn throttled<'r>(response: &Response<'r>, delay_ms: i64) -> Response<'r> {
+pub(super) fn throttled<'r>(response: &Response<'r>, delay_ms: i64) -> Response<'r> {
     let mut response = if let Response::Fetch(FetchResponse { session_id, .. }) = *response {
         FetchResponse { session_id, ..Default::default() }.into()
     } else {
@@ -191,143 +229,12 @@ fn throttled<'r>(response: &Response<'r>, delay_ms: i64) -> Response<'r> {
     response
 }
 
-impl Connections {
-    /// Charges a request to its client when it is answered.
-    pub(super) fn charge(&mut self, request: RequestId, allowance: Arc<Allowance>, used: Used) {
-        let charge = Charge { allowance, used, began: Some((self.throttle.stopwatch)()) };
-        if let Some(connection) = self.get_mut(ConnectionId(request.connection)) {
-            connection.charge(request.sequence, Box::new(charge));
-        }
-    }
-
-    /// Notes that the shard works on a request again.
-    pub(crate) fn works_on(&mut self, request: RequestId) {
-        self.with_charge(request, |throttle, charge| charge.began = Some((throttle.stopwatch)()));
-    }
-
-    /// Notes that the shard no longer works on a request, which waits.
-    pub(crate) fn rests(&mut self, request: RequestId) {
-        self.with_charge(request, Throttle::record_time);
-    }
-
-    fn with_charge(&mut self, request: RequestId, act: impl FnOnce(&mut Throttle, &mut Charge)) {
-        let id = ConnectionId(request.connection);
-        let Some(connection) = self.get_mut(id) else { return };
-        let Some(mut charge) = connection.take_charge(request.sequence) else { return };
-        act(&mut self.throttle, &mut charge);
-        if let Some(connection) = self.get_mut(id) {
-            connection.charge(request.sequence, charge);
-        }
-    }
-
-    /// The throttled answer, if the client has exceeded a quota; None if the answer stays as it is.
-    /// `response` is None for a request without an answer.
-    pub(super) fn settled<'r>(
-        &mut self,
-        request: RequestId,
-        response: Option<&Response<'r>>,
-        files: &[FileRange],
-    ) -> Option<Response<'r>> {
-        let id = ConnectionId(request.connection);
-        let mut charge = self.get_mut(id)?.take_charge(request.sequence)?;
-        let delay = self.throttle.settle(&mut charge, response, files);
-        if delay == 0 {
-            return None;
-        }
-        self.throttle(id, delay);
-        let api = response.map(|response| response.api_key());
-        api.into_iter().for_each(|api| self.timings.throttled(api, delay));
-        response.map(|response| throttled(response, delay))
-    }
-
-    /// Stops serving a connection for some time.
-    pub(crate) fn throttle(&mut self, id: ConnectionId, delay_ms: i64) {
-        self.counters.requests_throttled += 1;
-        if Fault::Unmuted.is_injected() {
-            return;
-        }
-        self.hold_until(id, delay_ms, Throttled::Until);
-    }
-
-    pub(super) fn hold_until(
-        &mut self,
-        id: ConnectionId,
-        delay_ms: i64,
-        throttled: fn(i64) -> Throttled,
-    ) {
-        let until = self.throttle.now + delay_ms;
-        let Some(connection) = self.get_mut(id) else { return };
-        if let Throttled::Until(before) | Throttled::Closed(before) = connection.throttled
-            && before >= until
-        {
-            return;
-        }
-        connection.throttled = throttled(until);
-        self.throttle.waiting.push(Reverse((until, id)));
-        self.forget_waiting();
-    }
-
-    /// Forgets the waits of closed connections when these waits outnumber the others. A wait may
-    /// last for weeks.
-    fn forget_waiting(&mut self) {
-        if self.throttle.waiting.len() <= 2 * self.len() + WAITING_GONE_MAX {
-            return;
-        }
-        let mut waiting = std::mem::take(&mut self.throttle.waiting);
-        waiting.retain(|Reverse((until, id))| {
-            self.get(*id).is_some_and(|connection| match connection.throttled {
-                Throttled::No | Throttled::AtDoor => false,
-                Throttled::Until(at) | Throttled::Closed(at) => at == *until,
-            })
-        });
-        self.throttle.waiting = waiting;
-    }
-
-    /// Serves connections again whose throttle time is over. Returns the connections that are to be
-    /// closed.
-    pub(super) fn end_throttling(&mut self) -> Vec<ConnectionId> {
-        let (now, mut to_close) = (self.throttle.now, Vec::new());
-        while let Some(Reverse((until, _))) = self.throttle.waiting.peek()
-            && *until <= now
-            && let Some(Reverse((_, id))) = self.throttle.waiting.pop()
-        {
-            let Some(connection) = self.get_mut(id) else { continue };
-            match connection.throttled {
-                Throttled::Until(until) if until <= now => {
-                    connection.throttled = Throttled::No;
-                    self.mark_dirty(id);
-                }
-                Throttled::Closed(until) if until <= now => to_close.push(id),
-                Throttled::No | Throttled::Until(_) | Throttled::Closed(_) | Throttled::AtDoor => {}
-            }
-        }
-        to_close
-    }
-
-    /// Takes an answer of the controller, and applies its throttle time to the connection.
-    pub(crate) fn answer_of_controller(&mut self, request: RequestId, response: &mut Response<'_>) {
-        let delay = response.throttle_time_ms().map_or(0, |ms| *ms);
-        if delay > 0 {
-            self.throttle(ConnectionId(request.connection), i64::from(delay));
-        }
-        self.answer(request, response, VisibleAt::Now);
-    }
-}
-
-#[cfg(test)]
-impl Connections {
-    /// Connections of clients without quotas.
-    pub(super) fn unthrottled(limits: super::Limits) -> Self {
-        Self::new(limits, Throttle::new(Window::default(), || 0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-    use crate::config::ListenerIndex;
+    use crate::config::{Config, ListenerIndex};
     use crate::net::Limits;
+    use crate::net::connections::Connections;
     use crate::quotas::{Bound, ClientQuotas, Entity, Name};
     use muster_codec::messages::{FetchableTopicResponse, PartitionData};
     use muster_codec::{ApiKey, Records};
@@ -367,12 +274,12 @@ mod tests {
         assert!(!connections.is_stalled(id));
         assert!(!fetch(&mut connections, 5_000), "its parts are to be released");
         assert!(connections.is_stalled(id));
-        assert_eq!(connections.counters.requests_throttled, 1);
+        assert_eq!(connections.counters().requests_throttled, 1);
         assert_eq!(connections.get(id).unwrap().files(), [FILE], "of the first answer alone");
-        connections.throttle.advance(4_000);
+        connections.set_time(4_000);
         connections.end_throttling();
         assert!(connections.is_stalled(id), "some 4,080 ms are to be waited");
-        connections.throttle.advance(4_200);
+        connections.set_time(4_200);
         connections.end_throttling();
         assert!(!connections.is_stalled(id));
         assert!(fetch(&mut connections, 900), "the bytes that were not sent do not count");
@@ -380,14 +287,16 @@ mod tests {
 
     #[test]
     fn closed_connections_do_not_wait() {
-        let mut connections = Connections::unthrottled(Limits::of(&Config::default()));
+        let mut table = Table::default();
+        let mut throttle = Throttle::new(Window::default(), || 0);
         for number in 0..1_000 {
             let id = ConnectionId::new(0, number);
-            connections.open(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0).unwrap();
-            connections.throttle(id, 1_000_000 + i64::from(number));
-            connections.throttle(id, 1_000_000_000);
-            connections.close(id);
-            assert!(connections.throttle.waiting.len() <= WAITING_GONE_MAX + 2);
+            table.add(Connection::new(id, ListenerIndex::FIRST, "/10.0.0.1".into(), 0));
+            let delay = 1_000_000 + i64::from(number);
+            throttle.hold(&mut table, id, delay, Throttled::Until);
+            throttle.hold(&mut table, id, 1_000_000_000, Throttled::Until);
+            assert!(table.remove(id).is_some());
+            assert!(throttle.waiting.len() <= WAITING_GONE_MAX + 2);
         }
     }
 

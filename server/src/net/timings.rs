@@ -1,8 +1,7 @@
 //! The time that requests take, by API and stage (Kafka's `RequestMetrics`), for a sample of the
 //! requests: reading a clock for each request would cost some percent of a heartbeat.
 
-use super::connections::Connections;
-use crate::net::ConnectionId;
+use crate::clock::Stopwatch;
 use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::{Histogram, Metric, Number, Value, Visitor, counters};
@@ -76,10 +75,80 @@ pub(super) struct Timing {
     worked_until: Option<u64>,
 }
 
+impl Timing {
+    /// Notes that the shard has worked on the request, until a time of the stopwatch.
+    pub(super) fn worked(&mut self, until: u64) {
+        self.worked_until = Some(until);
+    }
+}
+
+/// Measures a sample of the requests.
+#[derive(Debug)]
+pub(super) struct Meter {
+    stopwatch: Stopwatch,
+    timings: Timings,
+    sampler: Sampler,
+    /// The request that the shard works on, if it is measured.
+    timed: Option<(RequestId, ApiKey)>,
+}
+
+impl Meter {
+    pub(super) fn new(stopwatch: Stopwatch) -> Self {
+        let (timings, sampler) = (Timings::default(), Sampler::default());
+        Self { stopwatch, timings, sampler, timed: None }
+    }
+
+    pub(super) fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
+    /// Decides whether to measure the requests in input that has arrived on a connection that had
+    /// none. If so, returns the present time.
+    pub(super) fn sample(&mut self) -> Option<u64> {
+        self.sampler.takes_next().then(|| (self.stopwatch)())
+    }
+
+    /// Notes that a request begins. `arrived` is the time when its input arrived, if the input is
+    /// measured. Then the measured times are returned, and are kept until the request is answered.
+    pub(super) fn begin(
+        &mut self,
+        request: RequestId,
+        api: ApiKey,
+        arrived: Option<u64>,
+    ) -> Option<Box<Timing>> {
+        self.timed = None;
+        let received = arrived?;
+        self.timed = Some((request, api));
+        let began = (self.stopwatch)();
+        Some(Box::new(Timing { api, received, began, worked_until: None }))
+    }
+
+    /// Notes that the shard has worked on the request that began last, which has `bytes` bytes.
+    /// Returns the request and the present time if the request is measured.
+    #[inline]
+    pub(super) fn worked(&mut self, bytes: usize) -> Option<(RequestId, u64)> {
+        let (request, api) = self.timed.take()?;
+        self.timings.size_bytes.of(api).record(bytes as u64);
+        Some((request, (self.stopwatch)()))
+    }
+
+    /// Counts measured requests whose answers leave.
+    pub(super) fn answered(&mut self, measured: &[Timing]) {
+        let now = (self.stopwatch)();
+        measured.iter().for_each(|timing| self.timings.answered(timing, now));
+    }
+
+    /// Counts a request whose client has exceeded a quota.
+    pub(super) fn throttled(&mut self, api: ApiKey, delay_ms: i64) {
+        let micros = delay_ms.max(0).unsigned_abs().saturating_mul(1_000);
+        self.timings.throttle_micros.of(api).record(micros);
+    }
+}
+
 /// Chooses the requests to measure, pseudo-randomly: a regular choice could coincide with a pattern
 /// of the clients' requests.
 #[derive(Debug)]
-pub(super) struct Sampler(u32);
+struct Sampler(u32);
 
 impl Default for Sampler {
     fn default() -> Self {
@@ -88,7 +157,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    pub(super) fn takes_next(&mut self) -> bool {
+    fn takes_next(&mut self) -> bool {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 17;
         self.0 ^= self.0 << 5;
@@ -107,61 +176,6 @@ impl Timings {
         record(|it| &mut it.local_micros, timing.began, worked_until);
         record(|it| &mut it.remote_micros, worked_until, now);
         record(|it| &mut it.total_micros, timing.received, now);
-    }
-
-    pub(super) fn throttled(&mut self, api: ApiKey, delay_ms: i64) {
-        let micros = delay_ms.max(0).unsigned_abs().saturating_mul(1_000);
-        self.throttle_micros.of(api).record(micros);
-    }
-}
-
-impl Connections {
-    /// Notes that input arrived on a connection without unhandled input: its requests may be
-    /// measured.
-    pub(super) fn sample_input(&mut self, id: ConnectionId) {
-        let is_taken = self.sampler.takes_next();
-        let received = is_taken.then(|| self.throttle.stopwatch());
-        if let Some(connection) = self.get_mut(id) {
-            connection.received = received;
-        }
-    }
-
-    /// Measures a request that begins, if its input is sampled.
-    pub(super) fn sample_request(&mut self, id: ConnectionId, sequence: u64, api: ApiKey) {
-        self.timed = None;
-        let Some(received) = self.get(id).and_then(|connection| connection.received) else {
-            return;
-        };
-        let began = self.throttle.stopwatch();
-        self.timed = Some((RequestId { connection: id.0, sequence }, api));
-        if let Some(connection) = self.get_mut(id) {
-            let timing = Timing { api, received, began, worked_until: None };
-            connection.time(sequence, Box::new(timing));
-        }
-    }
-
-    /// Notes that the shard has worked on the last request that has begun, which had this number of
-    /// bytes.
-    #[inline]
-    pub(crate) fn worked(&mut self, bytes: usize) {
-        if let Some((request, api)) = self.timed.take() {
-            self.note_worked(request, api, bytes);
-        }
-    }
-
-    fn note_worked(&mut self, request: RequestId, api: ApiKey, bytes: usize) {
-        self.timings.size_bytes.of(api).record(bytes as u64);
-        let now = self.throttle.stopwatch();
-        let connection = self.get_mut(ConnectionId(request.connection));
-        if let Some(timing) = connection.and_then(|it| it.timing(request.sequence)) {
-            timing.worked_until = Some(now);
-        }
-    }
-
-    /// Counts measured requests whose answers leave.
-    pub(super) fn count_answered(&mut self, answered: &[Timing]) {
-        let now = self.throttle.stopwatch();
-        answered.iter().for_each(|timing| self.timings.answered(timing, now));
     }
 }
 

@@ -4,87 +4,86 @@
 //! has read them, and requests that may have large answers wait. Among the clients that do not
 //! read, the one with the most unread bytes is closed.
 
-use super::account::{Kind, UNREAD};
+use super::account::{Account, Kind, UNREAD};
 use super::connection::Connection;
-use super::connections::Connections;
-use super::limits::Limits;
+use super::table::Table;
 use crate::net::ConnectionId;
 
-/// The budget of unread answers; the answer that exceeds it is still sent.
-pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
-
-/// The time for which a client may read nothing while the budget is exceeded, and the time for
-/// which the budget may be exceeded before even a slow reader is closed, in ms.
+/// Two times in ms: how long a client may read nothing while the budget is exceeded, and how long
+/// the budget may be exceeded until even a client that reads slowly may be closed.
 const SILENCE_MS: i64 = 10_000;
 const PATIENCE_MS: i64 = 60_000;
 
-impl Connections {
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
+/// Whether the budget of unread answers, `max`, is exceeded.
+#[inline]
+pub(super) fn is_full(account: &Account, max: usize) -> bool {
+    account.held_of(&UNREAD) > max
+}
 
-    /// Whether the budget of unread answers is exceeded.
-    pub(super) fn is_unread_full(&self) -> bool {
-        let held = self.account.held_of(&UNREAD);
-        held > self.limits.unread_bytes
-    }
-
-    /// Counts the answers that a connection holds now.
-    pub(super) fn count_unread(&mut self, id: ConnectionId) {
-        let Some(connection) = self.get_mut(id) else { return };
-        let now = connection.held_answers();
-        let before = std::mem::replace(&mut connection.counted_answers, now);
-        for (kind, before, now) in
-            [(Kind::Answers, before.0, now.0), (Kind::Unsent, before.1, now.1)]
-        {
-            if before != now {
-                self.account.release(kind, before);
-                self.account.take(kind, now);
-            }
+/// Counts the answers that a connection holds now.
+#[inline]
+pub(super) fn count(connection: &mut Connection, account: &mut Account) {
+    let (before, now) = connection.count_answers();
+    for (kind, before, now) in [(Kind::Answers, before.0, now.0), (Kind::Unsent, before.1, now.1)] {
+        if before != now {
+            account.release(kind, before);
+            account.take(kind, now);
         }
     }
+}
 
-    /// Releases the answers of a closed connection.
-    pub(super) fn drop_unread(&mut self, connection: &Connection) {
-        self.account.release(Kind::Answers, connection.counted_answers.0);
-        self.account.release(Kind::Unsent, connection.counted_answers.1);
-    }
+/// Releases the answers of a closed connection.
+pub(super) fn closed(connection: &Connection, account: &mut Account) {
+    let (waiting, unsent) = connection.counted_answers();
+    account.release(Kind::Answers, waiting);
+    account.release(Kind::Unsent, unsent);
+}
 
-    /// Notes since when the budget has been exceeded. Returns the connection whose time to read is
-    /// over, and the reason for closing it.
-    pub(super) fn overdue_reader(&mut self, now: i64) -> Option<(ConnectionId, String)> {
-        if !self.is_unread_full() {
-            self.unread_full_since = None;
+/// The clients that do not read while the budget is exceeded.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    /// The time since which unread answers have exceeded their budget.
+    full_since: Option<i64>,
+}
+
+impl Unread {
+    /// Notes since when the budget `max` has been exceeded. Returns a connection that has to be
+    /// closed because its client has not read in time, and the reason.
+    pub(super) fn overdue(
+        &mut self,
+        table: &Table,
+        account: &Account,
+        max: usize,
+        now: i64,
+    ) -> Option<(ConnectionId, String)> {
+        if !is_full(account, max) {
+            self.full_since = None;
             return None;
         }
-        let since = *self.unread_full_since.get_or_insert(now);
+        let since = *self.full_since.get_or_insert(now);
         if now < since + SILENCE_MS {
             return None;
         }
-        let silent_since = |it: &Connection| it.last_taken.max(it.last_active).max(since);
+        let silent_since =
+            |it: &Connection| it.output.last_taken.max(it.input.last_active).max(since);
         let may_close =
             |it: &&Connection| now >= silent_since(it) + SILENCE_MS || now >= since + PATIENCE_MS;
-        let most = self.iter().filter(may_close).max_by_key(|it| it.counted_answers.1);
-        let most = most.filter(|it| it.counted_answers.1 > 0)?;
-        let (id, bytes) = (most.id, most.counted_answers.1);
-        self.unread_full_since = Some(now - SILENCE_MS);
+        let unsent = |it: &Connection| it.counted_answers().1;
+        let most = table.iter().filter(may_close).max_by_key(|it| unsent(it));
+        let most = most.filter(|it| unsent(it) > 0)?;
+        self.full_since = Some(now - SILENCE_MS);
+        let bytes = unsent(most);
         let words = format!(
-            "it has not read {bytes} bytes of answers, while unread answers exceed the {} bytes \
-             that they may take",
-            self.limits.unread_bytes
+            "it has not read {bytes} bytes of answers, while unread answers exceed the {max} bytes \
+             that they may take"
         );
-        Some((id, words))
+        Some((most.id, words))
     }
 
-    /// The time when [`Self::overdue_reader`] has to be called next.
-    pub(super) fn unread_deadline(&self, now: i64) -> Option<i64> {
-        let since = self.unread_full_since?;
+    /// The time when [`Self::overdue`] has to be called next.
+    pub(super) fn deadline(&self, now: i64) -> Option<i64> {
+        let since = self.full_since?;
         Some((since + SILENCE_MS).max(now + 1_000))
-    }
-
-    /// Notes that the client read some output.
-    pub(super) fn taken(&mut self, id: ConnectionId, now: i64) {
-        self.get_mut(id).into_iter().for_each(|connection| connection.last_taken = now);
     }
 }
 
@@ -92,9 +91,9 @@ impl Connections {
 mod tests {
     use super::super::VisibleAt;
     use super::*;
-    use crate::config::Config;
-    use crate::config::ListenerIndex;
+    use crate::config::{Config, ListenerIndex};
     use crate::net::Limits;
+    use crate::net::connections::Connections;
     use crate::placement::Slot;
     use muster_codec::ApiKey;
     use muster_codec::messages::FindCoordinatorResponse;
@@ -128,7 +127,7 @@ mod tests {
     }
 
     fn take_all(connections: &mut Connections, slot: u32, now: i64) {
-        connections.get_mut(id(slot)).unwrap().output.clear();
+        connections.get_mut(id(slot)).unwrap().output.take();
         connections.taken(id(slot), now);
         connections.sent(id(slot), 0);
     }

@@ -3,40 +3,19 @@
 //! delay (`connection.failed.authentication.delay.ms`).
 
 use super::super::access::{Access, Session};
+use super::super::connection::Connection;
 use super::super::frames::{RequestError, request_length};
 use super::super::limits::{AUTHENTICATION_PATIENCE_MS, UNAUTHENTICATED_MAX};
+use super::super::unauthenticated::{Failed, NOT_AUTHENTICATED};
 use super::Clients;
-use crate::config::ListenerIndex;
-use crate::config::SecurityProtocol;
+use crate::config::{ListenerIndex, SecurityProtocol};
 use crate::net::{ClientCommand, ConnectionId};
 use crate::security::acls::{AclRules, Acls, Permissions};
 use crate::security::{Authenticator, Mechanism, Principal, Sasl, TokenKeys};
 use muster_codec::{ApiKey, Response};
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
-use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Clients that are not authenticated.
-#[derive(Debug, Default)]
-pub(super) struct Unauthenticated {
-    /// The clients in the order of arrival. Some are authenticated by now, or gone.
-    waiting: VecDeque<(i64, ConnectionId)>,
-    failed: VecDeque<Failed>,
-}
-
-/// The reason for closing the connection of a client that failed. The log has details (target
-/// `audit`).
-pub(crate) const NOT_AUTHENTICATED: &str = "its authentication failed";
-
-/// A client that failed to authenticate: at the time `at` its answer is sent and its connection is
-/// closed.
-#[derive(Debug)]
-struct Failed {
-    at: i64,
-    id: ConnectionId,
-    answer: Option<(RequestId, Response<'static>)>,
-}
 
 impl Clients {
     /// The access of a new connection.
@@ -77,15 +56,9 @@ impl Clients {
         if !self.is_unauthenticated(id) {
             return;
         }
-        self.unauthenticated.waiting.push_back((self.now, id));
-        if self.unauthenticated.waiting.len() > UNAUTHENTICATED_MAX {
-            let mut waiting = std::mem::take(&mut self.unauthenticated.waiting);
-            waiting.retain(|(_, id)| self.is_unauthenticated(*id));
-            self.unauthenticated.waiting = waiting;
-        }
-        if self.unauthenticated.waiting.len() > UNAUTHENTICATED_MAX
-            && let Some((_, first)) = self.unauthenticated.waiting.pop_front()
-        {
+        let Self { connections, unauthenticated, .. } = self;
+        let is_here = |id| connections.get(id).is_some_and(Connection::is_unauthenticated);
+        if let Some(first) = unauthenticated.add(self.now, id, is_here) {
             let reason = format!(
                 "{UNAUTHENTICATED_MAX} newer clients are not authenticated (UNAUTHENTICATED_MAX)"
             );
@@ -94,12 +67,7 @@ impl Clients {
     }
 
     fn is_unauthenticated(&self, id: ConnectionId) -> bool {
-        let connection = self.connections.get(id);
-        connection.is_some_and(|it| match &it.access {
-            Access::Authenticating(authenticator) => !authenticator.is_again(),
-            Access::Failed => true,
-            Access::Open | Access::Authenticated(_) => false,
-        })
+        self.connections.get(id).is_some_and(Connection::is_unauthenticated)
     }
 
     /// Whether a frame is a step of an authentication, as opposed to a request that has to be
@@ -167,7 +135,7 @@ impl Clients {
         principal: Principal,
         expires_in: Option<i64>,
     ) -> i64 {
-        self.connections.counters.authentications += 1;
+        self.connections.counters_mut().authentications += 1;
         let now = self.now;
         let longest = self.sasl(self.listener(id)).and_then(|sasl| sasl.lifetime_ms(mechanism));
         let lifetime = longest.into_iter().chain(expires_in).min();
@@ -191,36 +159,31 @@ impl Clients {
         answer: Option<(RequestId, Response<'static>)>,
         out: &mut Vec<impl From<ClientCommand>>,
     ) {
-        self.connections.counters.authentications_failed += 1;
+        self.connections.counters_mut().authentications_failed += 1;
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.access = Access::Failed;
         let at = self.now + i64::from(self.config.connection_failed_authentication_delay_ms);
-        self.unauthenticated.failed.push_back(Failed { at, id, answer });
-        if self.unauthenticated.failed.len() > UNAUTHENTICATED_MAX {
-            self.close_first_failed(out);
+        if let Some(first) = self.unauthenticated.fail(Failed { at, id, answer }) {
+            self.close_failed(first, out);
         }
     }
 
     /// Closes the connections of clients whose authentication failed some time ago, and of clients
     /// that have not authenticated in time.
     pub(super) fn sweep_unauthenticated(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
-        while self.unauthenticated.failed.front().is_some_and(|it| it.at <= self.now) {
-            self.close_first_failed(out);
+        while let Some(failed) = self.unauthenticated.next_failed(self.now) {
+            self.close_failed(failed, out);
         }
-        let patience = AUTHENTICATION_PATIENCE_MS;
-        let began = self.handled_until - patience;
-        while let Some((_, id)) = self.unauthenticated.waiting.pop_front_if(|(at, _)| *at <= began)
-        {
+        while let Some(id) = self.unauthenticated.next_overdue(self.handled_until) {
             if self.is_unauthenticated(id) {
+                let patience = AUTHENTICATION_PATIENCE_MS;
                 self.close(id, format!("not authenticated within {patience} ms"), out);
             }
         }
     }
 
-    fn close_first_failed(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
-        let Some(Failed { id, answer, .. }) = self.unauthenticated.failed.pop_front() else {
-            return;
-        };
+    fn close_failed(&mut self, failed: Failed, out: &mut Vec<impl From<ClientCommand>>) {
+        let Failed { id, answer, .. } = failed;
         if self.connections.get(id).is_none() {
             return;
         }
@@ -228,14 +191,6 @@ impl Clients {
             self.connections.answer_now(request, &response);
         }
         self.close(id, NOT_AUTHENTICATED.to_owned(), out);
-    }
-
-    /// When [`Self::sweep_unauthenticated`] has to be called.
-    pub(super) fn unauthenticated_deadline(&self) -> Option<i64> {
-        let failed = self.unauthenticated.failed.front().map(|it| it.at);
-        let waiting = self.unauthenticated.waiting.front();
-        let overdue = waiting.map(|(at, _)| at + AUTHENTICATION_PATIENCE_MS + 1);
-        failed.into_iter().chain(overdue).min()
     }
 
     /// The client of a request; None if it is gone.
@@ -276,7 +231,7 @@ impl Clients {
 
     /// Counts a request with a denied part.
     pub(crate) fn count_denied(&mut self) {
-        self.connections.counters.requests_denied += 1;
+        self.connections.counters_mut().requests_denied += 1;
     }
 
     /// Whether a client's token was refused, and the client has not acknowledged this.

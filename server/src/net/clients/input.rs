@@ -38,15 +38,15 @@ impl Clients {
     /// bytes can be handled at once. Usually they can: most frames arrive alone, and are then
     /// handled in the buffer in which they were received.
     pub(crate) fn received(&mut self, id: ConnectionId, bytes: usize) -> Option<(Input, bool)> {
-        self.connections.counters.received_bytes += bytes as u64;
-        if self.connections.get(id)?.input.is_empty() {
+        self.connections.counters_mut().received_bytes += bytes as u64;
+        if self.connections.get(id)?.input.bytes().is_empty() {
             self.connections.sample_input(id);
         }
         let place = self.place(id);
         let nothing_waits = self.queue.is_idle(place);
         let connection = self.connections.get_mut(id)?;
-        connection.last_active = self.now;
-        let bytes = std::mem::take(&mut connection.input);
+        connection.input.last_active = self.now;
+        let bytes = connection.input.take();
         let is_alone = nothing_waits && bytes.is_empty();
         Some((Input { id, bytes }, is_alone))
     }
@@ -78,8 +78,7 @@ impl Clients {
     /// Takes out the waiting input of a connection.
     pub(crate) fn take_input(&mut self, id: ConnectionId) -> Option<Input> {
         let connection = self.connections.get_mut(id)?;
-        connection.waits = false;
-        Some(Input { id, bytes: std::mem::take(&mut connection.input) })
+        Some(Input { id, bytes: connection.input.take_queued() })
     }
 
     /// Takes back the input of a connection. `handled` bytes of it were handled. `is_slice_over`
@@ -110,16 +109,17 @@ impl Clients {
         if !matches!(connection.access, Access::Open | Access::Authenticated(_)) {
             return;
         }
-        let output = connection.output.len();
-        if connection.standing.note(Handled { bytes, left, output, is_slice_over }) {
-            let comes_first = connection.standing.comes_first();
+        let output = connection.output.bytes().len();
+        if connection.input.standing.note(Handled { bytes, left, output, is_slice_over }) {
+            let comes_first = connection.input.standing.comes_first();
             out.push(ClientCommand::PutFirst { connection: id, comes_first }.into());
         }
     }
 
     /// The place of a connection in the run queue.
     fn place(&self, id: ConnectionId) -> Place {
-        let comes_first = self.connections.get(id).is_some_and(|it| it.standing.comes_first());
+        let comes_first =
+            self.connections.get(id).is_some_and(|it| it.input.standing.comes_first());
         if comes_first { Place::First } else { Place::Other }
     }
 
@@ -147,7 +147,7 @@ impl Clients {
     /// [`Self::next_long`] takes it.
     pub(crate) fn wait_for_long(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.waits_to_scan = true;
+        connection.input.wait_to_scan();
         self.queue.push_long(self.handled_until, id);
     }
 
@@ -162,8 +162,7 @@ impl Clients {
     pub(crate) fn next_long(&mut self) -> Option<(Input, Option<usize>)> {
         while let Some(id) = self.queue.pop_long() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            connection.waits_to_scan = false;
-            let bytes = std::mem::take(&mut connection.input);
+            let bytes = connection.input.take_to_scan();
             let length = self.next_frame(id, &bytes, false).ok().flatten();
             return Some((Input { id, bytes }, length));
         }
@@ -207,15 +206,16 @@ impl Clients {
             self.connections.leave_input(std::mem::take(&mut input), used);
         }
         let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.input = input;
-        let has_input = !connection.input.is_empty();
+        let length = input.len();
+        connection.input.put(input);
+        let has_input = length > 0;
         let waits_for_readers = has_input && is_held_back && readers_are_late;
-        if waits_for_readers && !std::mem::replace(&mut connection.waits_for_readers, true) {
+        if waits_for_readers && connection.input.wait_for_readers() {
             self.waiting_for_readers.push(id);
         }
-        let has_much = has_frame && connection.input.len() > KEPT_INPUT_BYTES_MAX;
+        let has_much = has_frame && length > KEPT_INPUT_BYTES_MAX;
         let may_continue = !is_held_back && (has_frame || has_input && log_is_closed);
-        if may_continue && !std::mem::replace(&mut connection.waits, true) {
+        if may_continue && connection.input.queue() {
             let place = self.place(id);
             self.queue.push(self.handled_until, id, place);
         }
@@ -233,7 +233,7 @@ impl Clients {
         out: &mut Vec<impl From<ClientCommand>>,
     ) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if std::mem::replace(&mut connection.receive_paused, is_paused) != is_paused {
+        if connection.input.pause(is_paused) {
             let command = if is_paused {
                 ClientCommand::PauseReceive { connection: id }
             } else {

@@ -12,27 +12,23 @@ mod input;
 mod quotas;
 mod time;
 
-pub(crate) use access::NOT_AUTHENTICATED;
 pub(crate) use input::{Input, mistaken};
 #[cfg(test)]
 pub(crate) use time::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
 
 use super::account::{Kind, UNREAD};
-use super::amend::AMENDMENTS_BYTES_MAX;
 use super::connections::Connections;
 use super::counters::ClientGauges;
-use super::limits::{ENCRYPTED_SLICE_BYTES, Limits, SLICES_MAX, SOFTWARE_BYTES_MAX};
+use super::limits::{AMENDMENTS_BYTES_MAX, Limits, SLICES_MAX, SOFTWARE_BYTES_MAX};
 use super::looks::{LookedAt, Looks};
 use super::run_queue::{Place, RunQueue};
-use super::throttle::Throttle;
+use super::unauthenticated::{NOT_AUTHENTICATED, Unauthenticated};
 use crate::clock::Stopwatch;
-use crate::config::ListenerIndex;
-use crate::config::{Config, ListenerSecurity};
+use crate::config::{Config, ListenerIndex, ListenerSecurity};
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::net::{ClientCommand, ConnectionId};
 use crate::quotas::ClientQuotas;
 use crate::security::TokenKeys;
-use access::Unauthenticated;
 use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::Copies;
@@ -94,13 +90,12 @@ impl Clients {
         now: i64,
         stopwatch: Stopwatch,
     ) -> Self {
-        let throttle = Throttle::new(config.quota_window(), stopwatch);
         let mut clients = Self {
             shard,
             security: ListenerSecurity::of_all(&config),
             unauthenticated: Unauthenticated::default(),
+            connections: Connections::new(Limits::of(altered), config.quota_window(), stopwatch),
             config,
-            connections: Connections::new(Limits::of(altered), throttle),
             looks: Looks::default(),
             queue: RunQueue::default(),
             sendable: Vec::new(),
@@ -120,7 +115,7 @@ impl Clients {
     /// Sets the time of the current event.
     pub(crate) fn advance(&mut self, now: i64) {
         self.now = now;
-        self.connections.throttle.advance(now);
+        self.connections.set_time(now);
     }
 
     /// Applies altered configs. If there are now more connections than permitted, some are closed.
@@ -192,11 +187,11 @@ impl Clients {
         out: &mut Vec<impl From<ClientCommand>>,
     ) {
         if self.is_stopping {
-            self.connections.counters.connections_refused += 1;
+            self.connections.counters_mut().connections_refused += 1;
             return self.end(id, None, out);
         }
         if let Err(too_many) = self.connections.open(id, listener, host, self.now) {
-            self.connections.counters.connections_refused += 1;
+            self.connections.counters_mut().connections_refused += 1;
             return self.close(id, too_many.to_string(), out);
         }
         let access = self.first_access(listener);
@@ -206,7 +201,7 @@ impl Clients {
         }
         self.limit_unauthenticated(id, out);
         if let Err(too_many) = self.connections.arrive(id) {
-            self.connections.counters.connections_refused += 1;
+            self.connections.counters_mut().connections_refused += 1;
             return self.close(id, too_many.to_string(), out);
         }
         self.let_in(quotas);
@@ -216,7 +211,7 @@ impl Clients {
     /// If the client has shown a certificate, `principal` is from it.
     pub(crate) fn secured(&mut self, id: ConnectionId, principal: Option<Arc<str>>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.slice_bytes = ENCRYPTED_SLICE_BYTES;
+        connection.output.shorten_slices();
         connection.certified = principal;
     }
 
@@ -228,7 +223,7 @@ impl Clients {
         out: &mut Vec<impl From<ClientCommand>>,
     ) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.input_ended_at.get_or_insert(self.now);
+        connection.input.end(self.now);
         self.end_if_answered(id, out);
     }
 
@@ -253,10 +248,10 @@ impl Clients {
         out: &mut Vec<impl From<ClientCommand>>,
     ) {
         if sent > 0 {
-            self.connections.counters.sent_bytes += sent as u64;
+            self.connections.counters_mut().sent_bytes += sent as u64;
             self.connections.taken(id, self.now);
         }
-        if self.connections.streamed(id, (sent, unsent), &mut self.gone.files) {
+        if self.connections.streamed(id, sent, unsent, &mut self.gone.files) {
             out.push(ClientCommand::AwaitWritable { connection: id }.into());
         }
         self.end_if_answered(id, out);
@@ -264,7 +259,7 @@ impl Clients {
 
     /// The files with parts that are still to be sent on a connection, once for each part.
     pub(crate) fn streamed_files(&self, id: ConnectionId) -> Vec<FileKey> {
-        self.connections.get(id).map(|it| it.stream.files().collect()).unwrap_or_default()
+        self.connections.get(id).map(|it| it.output.files().collect()).unwrap_or_default()
     }
 
     /// Notes that the socket accepts output again.
@@ -274,7 +269,7 @@ impl Clients {
 
     /// Notes that the connection broke.
     pub(crate) fn ended(&mut self, id: ConnectionId) {
-        let input = self.connections.get_mut(id).map(|it| std::mem::take(&mut it.input));
+        let input = self.connections.get_mut(id).map(|it| it.input.take());
         if let Some(input) = input {
             let used = input.len();
             self.connections.leave_input(input, used);
@@ -305,9 +300,9 @@ impl Clients {
         reason: Option<String>,
         out: &mut Vec<impl From<ClientCommand>>,
     ) {
-        let last = self.connections.get_mut(id).map(|c| std::mem::take(&mut c.output));
+        let last = self.connections.get_mut(id).map(|it| it.output.take());
         let last = last.unwrap_or_default();
-        self.connections.counters.sent_bytes += last.len() as u64;
+        self.connections.counters_mut().sent_bytes += last.len() as u64;
         out.push(ClientCommand::Close { connection: id, reason, last }.into());
         self.ended(id);
     }
@@ -364,7 +359,7 @@ impl Clients {
 
     /// The number of requests of an API that were answered.
     pub(crate) fn answered(&self, api: ApiKey) -> u32 {
-        self.connections.answered.of(api)
+        self.connections.answered(api)
     }
 }
 
@@ -373,7 +368,7 @@ impl Clients {
     /// Copies of all counters, request times and gauges of the clients, for metrics.
     pub(crate) fn numbers(&self) -> Copies {
         vec![
-            Box::new(self.connections.counters.clone()),
+            Box::new(self.connections.counters().clone()),
             Box::new(self.connections.timings().clone()),
             Box::new(self.gauges()),
         ]
@@ -396,9 +391,9 @@ impl Clients {
 
     /// Adds the use of the limits of clients.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
-        let Connections { limits, account, doors, .. } = &self.connections;
+        let (limits, account) = (self.connections.limits(), self.connections.account());
         let held = |kind| account.held(kind);
-        gauges.set(Limit::Connections, doors.inside(), limits.connections);
+        gauges.set(Limit::Connections, self.connections.inside(), limits.connections);
         gauges.set(Limit::InputBytes, held(Kind::Input), limits.input_bytes);
         gauges.set(Limit::UnreadBytes, account.held_of(&UNREAD), limits.unread_bytes);
         gauges.set(Limit::AmendmentBytes, held(Kind::Amendments), AMENDMENTS_BYTES_MAX);
@@ -420,6 +415,6 @@ impl Clients {
     pub(crate) fn waiting_input(&self) -> impl Iterator<Item = (ConnectionId, &[u8])> {
         let ids = [Place::First, Place::Other].into_iter().flat_map(|it| self.queue.inputs(it));
         let waiting = ids.filter_map(|id| self.connections.get(id));
-        waiting.map(|connection| (connection.id, &connection.input[..]))
+        waiting.map(|connection| (connection.id, connection.input.bytes()))
     }
 }

@@ -1,6 +1,6 @@
 //! Finds the quotas that apply to a client.
 
-use super::super::throttle::Used;
+use super::super::charge::Used;
 use super::Clients;
 use crate::net::ConnectionId;
 use crate::quotas::{Allowance, ClientQuotas, Limit, QuotaKey};
@@ -23,7 +23,7 @@ impl Clients {
             Routed::Partition(PartitionRequest::Produce(_)) => Used::Produced(bytes),
             Routed::Partition(PartitionRequest::Fetch(body)) => {
                 if let Some(limit) = allowance.limit(QuotaKey::ConsumerByteRate) {
-                    let largest = self.connections.throttle.window().largest(limit.bound.get());
+                    let largest = self.connections.quota_window().largest(limit.bound.get());
                     body.max_bytes = body.max_bytes.min(largest as i32);
                     body.min_bytes = body.min_bytes.min(body.max_bytes);
                 }
@@ -90,10 +90,9 @@ impl Clients {
     /// than its quota, closes its new connections after a delay (KIP-612).
     pub(super) fn let_in(&mut self, quotas: &ClientQuotas) {
         while let Some(id) = self.connections.let_in() {
-            self.connections.mark_dirty(id);
             let delay = self.delay_of_address(id, quotas);
             if delay > 0 {
-                self.connections.counters.connections_refused += 1;
+                self.connections.counters_mut().connections_refused += 1;
                 self.connections.turn_away(id, delay);
             }
         }
@@ -103,6 +102,6 @@ impl Clients {
         let Some(connection) = self.connections.get(id) else { return 0 };
         let address = connection.host.trim_start_matches('/');
         let limit = quotas.limit_of_address(QuotaKey::ConnectionCreationRate, address);
-        limit.map_or(0, |limit| self.connections.throttle.admit_address(&limit))
+        limit.map_or(0, |limit| self.connections.admit_address(&limit))
     }
 }

@@ -55,7 +55,7 @@ impl Clients {
         self.next_idle_sweep = self.now + IDLE_SWEEP_MS.min(max_idle.max(1));
         let quiet = self.connections.quiet_since(self.handled_until.saturating_sub(max_idle));
         for id in quiet.into_iter().filter(|id| self.is_idle(*id, &parked)).collect::<Vec<_>>() {
-            self.connections.counters.connections_idle_closed += 1;
+            self.connections.counters_mut().connections_idle_closed += 1;
             self.close(id, format!("idle for over connections.max.idle.ms={max_idle}"), out);
         }
     }
@@ -64,7 +64,7 @@ impl Clients {
     /// records. Kafka closes idle connections even if a request waits for something else. This
     /// server keeps the connection of a member that waits for its group.
     fn is_idle(&self, id: ConnectionId, parked: impl Fn(u64) -> usize) -> bool {
-        let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
+        let in_flight = self.connections.get(id).map_or(0, |it| it.requests.len());
         in_flight == parked(id.0)
     }
 
@@ -96,9 +96,9 @@ impl Clients {
 
     /// Resumes connections whose input was paused, now that some of their answers have left.
     fn resume_stalled(&mut self, log_is_closed: bool, out: &mut Vec<impl From<ClientCommand>>) {
-        let mut dirty = std::mem::take(&mut self.sendable);
-        self.connections.take_dirty(&mut dirty);
-        for id in &dirty {
+        let mut marked = std::mem::take(&mut self.sendable);
+        self.connections.take_marked(&mut marked);
+        for id in &marked {
             match self.failure(*id) {
                 Some(error) => self.close(*id, error.to_string(), out),
                 None => {
@@ -107,12 +107,12 @@ impl Clients {
                 }
             }
         }
-        self.sendable = dirty;
+        self.sendable = marked;
     }
 
     /// The reason why an answer of a connection could not be written.
     fn failure(&self, id: ConnectionId) -> Option<DecodeError> {
-        self.connections.get(id).and_then(|connection| connection.failed)
+        self.connections.get(id).and_then(|connection| connection.requests.failure())
     }
 
     /// While the budget of answers is exceeded, closes a client that does not read. Otherwise
@@ -125,7 +125,7 @@ impl Clients {
             return;
         }
         for id in std::mem::take(&mut self.waiting_for_readers) {
-            self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_readers = false);
+            self.connections.get_mut(id).into_iter().for_each(|it| it.input.have_readers());
             self.continue_input(id, log_is_closed, out);
         }
     }
@@ -144,16 +144,16 @@ impl Clients {
         }
     }
 
-    /// Checks the input of a connection again whose receiving is paused.
-    fn continue_input(
+    /// Checks again the input of a connection whose receiving is paused.
+    pub(super) fn continue_input(
         &mut self,
         id: ConnectionId,
         log_is_closed: bool,
         out: &mut Vec<impl From<ClientCommand>>,
     ) {
-        let connection = self.connections.get_mut(id).filter(|c| c.receive_paused);
+        let connection = self.connections.get_mut(id).filter(|it| it.input.is_paused());
         let Some(connection) = connection else { return };
-        let input = std::mem::take(&mut connection.input);
+        let input = connection.input.take();
         self.keep_input(id, input, log_is_closed, out);
     }
 
@@ -190,13 +190,9 @@ impl Clients {
     /// When the next turn is needed.
     pub(crate) fn deadline(&self) -> Option<i64> {
         earliest([
-            self.connections.input_deadline(),
-            self.connections.unread_deadline(self.now),
-            self.unauthenticated_deadline(),
-            self.connections.throttle.deadline(),
-            self.connections.doors.deadline(self.now),
+            self.unauthenticated.deadline(),
+            self.connections.deadline(self.now),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
-            self.connections.is_releasing_input().then_some(self.now),
         ])
     }
 
@@ -208,10 +204,6 @@ impl Clients {
 
     /// The bytes to send on a connection; the caller empties the buffer.
     pub(crate) fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
-        let sent = self.connections.get(id)?.output.len();
-        self.connections.counters.sent_bytes += sent as u64;
-        let connection = self.connections.get_mut(id)?;
-        connection.unsent += sent;
-        Some(&mut connection.output).filter(|output| !output.is_empty())
+        self.connections.send(id).filter(|output| !output.is_empty())
     }
 }
