@@ -115,7 +115,8 @@ impl Connection {
     pub(super) fn is_held(&self) -> bool {
         let has_failed = matches!(self.access, Access::Failed);
         let is_throttled = self.throttled != Throttled::No || self.admission == Admission::Waits;
-        self.requests.is_held() || self.input.waits_to_scan() || has_failed || is_throttled
+        let waits = self.input.waits_to_scan() || self.input.waits_to_be_served();
+        self.requests.is_held() || waits || has_failed || is_throttled
     }
 
     /// The bytes of answers that the client has not read yet, including bytes that will be read

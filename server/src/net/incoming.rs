@@ -28,6 +28,10 @@ pub(super) struct Incoming {
     waits_for_readers: bool,
     /// Whether the next request is long, and waits until the shard takes it up as a long request.
     waits_to_scan: bool,
+    /// Whether the next request waits until this node serves its slot.
+    waits_to_be_served: bool,
+    /// The time until which this request may wait, or a request might that waited too long.
+    unserved_until: Option<i64>,
 }
 
 impl Incoming {
@@ -44,6 +48,8 @@ impl Incoming {
             is_queued: false,
             waits_for_readers: false,
             waits_to_scan: false,
+            waits_to_be_served: false,
+            unserved_until: None,
         }
     }
 
@@ -137,6 +143,30 @@ impl Incoming {
     /// Notes that the next request is long, and waits until the shard takes it up.
     pub(super) fn wait_to_scan(&mut self) {
         self.waits_to_scan = true;
+    }
+
+    #[inline]
+    pub(super) fn waits_to_be_served(&self) -> bool {
+        self.waits_to_be_served
+    }
+
+    pub(super) fn unserved_until(&self) -> Option<i64> {
+        self.unserved_until
+    }
+
+    /// Takes the time until which a request might wait.
+    pub(super) fn take_unserved_until(&mut self) -> Option<i64> {
+        self.unserved_until.take()
+    }
+
+    /// Notes whether the next request waits until this node serves its slot.
+    pub(super) fn wait_to_be_served(&mut self, until: i64, waits: bool) {
+        (self.waits_to_be_served, self.unserved_until) = (waits, Some(until));
+    }
+
+    /// Notes that the next request is to be handled again.
+    pub(super) fn try_again(&mut self) {
+        self.waits_to_be_served = false;
     }
 
     /// Takes out the bytes of a connection whose long request is handled now.

@@ -63,6 +63,7 @@ mod throttle;
 mod timings;
 mod unauthenticated;
 mod unread;
+mod unserved;
 
 pub use account::{Account, Kind};
 pub(crate) use amend::Amend;

@@ -151,6 +151,33 @@ impl Clients {
         self.queue.push_long(self.handled_until, id);
     }
 
+    /// Lets the next request of a connection wait in its input, until this node serves its slot.
+    /// `before` is what [`Self::take_wait`] has returned. Returns false if it has waited long
+    /// enough.
+    pub(crate) fn wait_to_be_served(&mut self, id: ConnectionId, before: Option<i64>) -> bool {
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        self.unserved.wait(connection, before, self.now)
+    }
+
+    /// Ends the wait of a connection whose next request is handled now. Returns until when this
+    /// request, or an earlier one that was refused, might wait.
+    pub(crate) fn take_wait(&mut self, id: ConnectionId) -> Option<i64> {
+        self.connections.get_mut(id)?.input.take_unserved_until()
+    }
+
+    /// Lets the request of a connection that waits to be served be handled again.
+    pub(crate) fn try_again(
+        &mut self,
+        id: ConnectionId,
+        log_is_closed: bool,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        self.unserved.end(connection);
+        connection.input.try_again();
+        self.continue_input(id, log_is_closed, out);
+    }
+
     /// Queues the next slice of long requests, if there are any.
     pub(crate) fn queue_long(&mut self, is_under_way: bool) {
         self.queue.queue_long(self.handled_until, is_under_way);

@@ -23,6 +23,7 @@ use super::limits::{AMENDMENTS_BYTES_MAX, Limits, SLICES_MAX, SOFTWARE_BYTES_MAX
 use super::looks::{LookedAt, Looks};
 use super::run_queue::{Place, RunQueue};
 use super::unauthenticated::{NOT_AUTHENTICATED, Unauthenticated};
+use super::unserved::Unserved;
 use crate::clock::Stopwatch;
 use crate::config::{Config, ListenerIndex, ListenerSecurity};
 use crate::limit_gauges::{Limit, LimitGauges};
@@ -50,6 +51,8 @@ pub(crate) struct Clients {
     sendable: Vec<ConnectionId>,
     /// Connections that have to wait until clients have read some of their answers.
     waiting_for_readers: Vec<ConnectionId>,
+    /// Connections that have to wait until this node serves a slot.
+    unserved: Unserved,
     next_idle_sweep: i64,
     /// The security of the listeners, in order.
     security: Vec<ListenerSecurity>,
@@ -100,6 +103,7 @@ impl Clients {
             queue: RunQueue::default(),
             sendable: Vec::new(),
             waiting_for_readers: Vec::new(),
+            unserved: Unserved::default(),
             next_idle_sweep: now,
             now,
             handled_until: now,
@@ -305,6 +309,11 @@ impl Clients {
         self.connections.counters_mut().sent_bytes += last.len() as u64;
         out.push(ClientCommand::Close { connection: id, reason, last }.into());
         self.ended(id);
+    }
+
+    /// The node may serve other slots than before: requests that wait for this are handled again.
+    pub(crate) fn serves_others(&mut self) {
+        self.unserved.change();
     }
 
     /// Closes all connections, at the end of a stop.

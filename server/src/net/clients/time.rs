@@ -85,6 +85,9 @@ impl Clients {
         self.resume_stalled(log_is_closed, out);
         self.admit_answers(log_is_closed, out);
         self.admit_input(log_is_closed, out);
+        while let Some(id) = self.unserved.next(self.now) {
+            self.try_again(id, log_is_closed, out);
+        }
     }
 
     fn close_excess(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
@@ -192,6 +195,7 @@ impl Clients {
         earliest([
             self.unauthenticated.deadline(),
             self.connections.deadline(self.now),
+            self.unserved.deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
         ])
     }
