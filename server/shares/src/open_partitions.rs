@@ -21,8 +21,11 @@ pub struct OpenPartitions {
     changed: BTreeSet<SharePartitionKey>,
     /// Share partitions with letters that the caller has not taken yet.
     lettered: BTreeSet<SharePartitionKey>,
-    /// For each log, the positions of records that are not flushed, in order.
-    unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
+    /// For each log, the records that are not flushed, in order.
+    unflushed: BTreeMap<LogNumber, VecDeque<Unflushed>>,
+    /// The number of the last change that was taken. Changes are numbered because the position of a
+    /// record does not identify it: all records of a block have the same position.
+    changes: u64,
     /// The number of share partitions that were ever opened, for [`Self::opening`].
     opened: u64,
     /// The number of open share partitions, by the address of the member for which each was opened.
@@ -46,6 +49,16 @@ struct Open {
     deadline: Option<i64>,
     opening: u64,
     address: Address,
+}
+
+/// A record that is not flushed.
+#[derive(Debug)]
+struct Unflushed {
+    position: u64,
+    key: SharePartitionKey,
+    /// The number of the last change, of any share partition, when this record was written. This
+    /// record and the earlier ones have all changes of their share partition up to this number.
+    change: u64,
 }
 
 impl OpenPartitions {
@@ -78,7 +91,7 @@ impl OpenPartitions {
     /// crash may lose.
     pub fn is_unflushed(&self, key: &SharePartitionKey, log: LogNumber) -> bool {
         let of_log = self.unflushed.get(&log).into_iter().flatten();
-        of_log.into_iter().any(|(_, of)| of == key)
+        of_log.into_iter().any(|it| it.key == *key)
     }
 
     /// Checks whether one more share partition may be opened for members at an address.
@@ -160,12 +173,12 @@ impl OpenPartitions {
         Some((key.clone(), self.open.get(key)?.log))
     }
 
-    /// Takes the changes of a share partition, for the record at `position`. None if there are
-    /// none.
-    pub fn take_change(&mut self, key: &SharePartitionKey, position: u64) -> Option<Change> {
+    /// Takes the changes of a share partition, for the next record. None if there are none.
+    pub fn take_change(&mut self, key: &SharePartitionKey) -> Option<Change> {
         self.changed.remove(key);
         let open = self.open.get_mut(key)?;
-        open.partition.take_change(position)
+        self.changes += 1;
+        open.partition.take_change(self.changes)
     }
 
     /// A share partition with letters that the caller has not taken yet.
@@ -183,22 +196,30 @@ impl OpenPartitions {
 
     /// Notes that a record of a share partition was written. The share partition may be closed.
     pub fn written(&mut self, key: &SharePartitionKey, log: LogNumber, position: u64) {
-        self.unflushed.entry(log).or_default().push_back((position, key.clone()));
+        let record = Unflushed { position, key: key.clone(), change: self.changes };
+        self.unflushed.entry(log).or_default().push_back(record);
     }
 
-    /// Notes that a log is flushed up to a position. Returns the share partitions whose waiting
-    /// fetches should be tried again.
+    /// Whether a log has records that are not flushed.
+    pub fn awaits_flush(&self, log: LogNumber) -> bool {
+        self.unflushed.contains_key(&log)
+    }
+
+    /// Notes that a log is flushed up to a position. Returns the share partitions that have records
+    /// up to there. Fetches that wait for them should be tried again.
     pub fn flushed(&mut self, log: LogNumber, position: u64) -> Vec<SharePartitionKey> {
         let Some(unflushed) = self.unflushed.get_mut(&log) else { return Vec::new() };
-        let count = unflushed.partition_point(|(at, _)| *at <= position);
-        let flushed: BTreeSet<_> = unflushed.drain(..count).map(|(_, key)| key).collect();
+        let count = unflushed.partition_point(|it| it.position <= position);
+        // The last record of each share partition.
+        let flushed: BTreeMap<_, _> =
+            unflushed.drain(..count).map(|it| (it.key, it.change)).collect();
         if unflushed.is_empty() {
             self.unflushed.remove(&log);
         }
-        for key in &flushed {
-            self.on(key, |partition| partition.flushed(position));
+        for (key, change) in &flushed {
+            self.on(key, |partition| partition.flushed(*change));
         }
-        flushed.into_iter().collect()
+        flushed.into_keys().collect()
     }
 
     /// The time at which the next lock may end.

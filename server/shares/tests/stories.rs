@@ -98,6 +98,26 @@ fn acknowledge(partition: &mut SharePartition, member: &str, first: i64, last: i
     assert_eq!(partition.acknowledge(member, &[given], &SETTINGS, 0), Ok(true));
 }
 
+/// Two changes of a share partition are taken, and their records have the same position. The second
+/// record has only the second change.
+#[test]
+fn two_changes_in_one_block_are_in_one_record_each() {
+    let (key, log) = (key(), 3);
+    let mut open = OpenPartitions::default();
+    open.insert(key.clone(), log, opened(&initialized(0)), Address::of("h"));
+    open.on(&key, |it| acquire(it, "a", &[batch(0, 9)], &[], 0));
+    for (first, last) in [(0, 4), (5, 9)] {
+        open.on(&key, |it| acknowledge(it, "a", first, last, 1));
+        let change = open.take_change(&key).unwrap();
+        let state = StateBatch { first, last, delivery_count: 1, delivery_state: 2 };
+        assert_eq!(change.batches, [state]);
+        open.written(&key, log, 7);
+    }
+    assert_eq!(open.flushed(log, 6), []);
+    assert_eq!((open.flushed(log, 7), open.is_unflushed(&key, log)), (vec![key.clone()], false));
+    assert_eq!(open.get(&key).unwrap().start_offset(), 10);
+}
+
 #[test]
 fn a_released_record_is_given_out_again_once_its_record_is_flushed() {
     let mut partition = opened(&initialized(0));

@@ -56,7 +56,7 @@ impl Shares {
         while let Some((key, log)) = self.open.next_changed() {
             let slot = Slot(log);
             let position = inputs.log.log().progress_of(slot.share_state()).accepted() + 1;
-            let Some(change) = self.open.take_change(&key, position) else { continue };
+            let Some(change) = self.open.take_change(&key) else { continue };
             if Fault::LostUpdate.is_injected() && position.is_multiple_of(8) {
                 self.open.written(&key, slot.0, position);
                 written.insert(key, VisibleAt::Now);

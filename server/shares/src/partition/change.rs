@@ -31,17 +31,18 @@ impl Change {
 }
 
 impl SharePartition {
-    /// Takes all changes since the last call, for the record at `position`; None if there are none.
-    /// They become final with [`Self::flushed`].
-    pub fn take_change(&mut self, position: u64) -> Option<Change> {
+    /// Takes all changes since the last call, for one record. None if there are none. The caller
+    /// gives the change a number, greater than at the last call. When the record is flushed, the
+    /// caller passes the number to [`Self::flushed`], and the changes are final.
+    pub fn take_change(&mut self, number: u64) -> Option<Change> {
         if !core::mem::take(&mut self.has_unwritten) {
             return None;
         }
         let mut batches = Vec::new();
         for batch in &mut self.batches {
             if batch.runs().any(|run| run.status.hold == Hold::Unwritten) {
-                batch.update(|run| written(run.status, position));
-                let own = |it: Status| it.hold == Hold::Written(position);
+                batch.update(|run| written(run.status, number));
+                let own = |it: Status| it.hold == Hold::Written(number);
                 batches.extend(batch.runs().filter(|it| own(it.status)).map(|run| StateBatch {
                     first: run.first,
                     last: run.last,
@@ -54,10 +55,10 @@ impl SharePartition {
         Some(Change { start_offset: self.start, delivery_complete_count, batches })
     }
 
-    /// Notes that the log is flushed up to a position: changes up to it are final. Returns true if
-    /// waiting fetches should be tried again.
-    pub fn flushed(&mut self, position: u64) -> bool {
-        let is_flushed = |it: Status| matches!(it.hold, Hold::Written(at) if at <= position);
+    /// Notes that the records of changes up to a number are flushed: these changes are final.
+    /// Returns true if waiting fetches should be tried again.
+    pub fn flushed(&mut self, number: u64) -> bool {
+        let is_flushed = |it: Status| matches!(it.hold, Hold::Written(change) if change <= number);
         let mut found = false;
         for batch in &mut self.batches {
             if batch.runs().any(|run| is_flushed(run.status)) {
@@ -91,9 +92,9 @@ impl SharePartition {
     }
 }
 
-fn written(status: Status, position: u64) -> Status {
+fn written(status: Status, number: u64) -> Status {
     match status.hold {
-        Hold::Unwritten => Status { hold: Hold::Written(position), ..status },
+        Hold::Unwritten => Status { hold: Hold::Written(number), ..status },
         Hold::None | Hold::Lock(_) | Hold::Written(_) | Hold::Letter => status,
     }
 }
