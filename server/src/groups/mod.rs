@@ -67,7 +67,6 @@ use crate::trash;
 use deleted_topics::DeletedTopics;
 use events::GroupEvents;
 use log::GroupLog;
-use muster_coordinator::RequestId;
 use muster_faults::Fault;
 use muster_runtime::{
     Audit, CheckConfig, CheckNames, LogCheck, LogNews, Rewrite, RewriteConfig, Runtime, Snapshots,
@@ -77,8 +76,7 @@ use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
-use requests::LateAnswer;
-use std::collections::HashMap;
+use requests::LateAnswers;
 use std::iter;
 use std::sync::Arc;
 use tracing::{error, warn};
@@ -92,8 +90,7 @@ pub(crate) struct Groups {
     /// The config from the file and the command line.
     config: Arc<Config>,
     log: GroupLog,
-    /// Requests for several groups, some of which wait for the leaders of partitions.
-    late: HashMap<RequestId, LateAnswer>,
+    late: LateAnswers,
     /// `producer.id.expiration.ms`.
     producer_expiration_ms: i64,
     /// `transaction.partition.verification.enable`.
@@ -184,7 +181,7 @@ impl Groups {
             verifies: config.transaction_partition_verification_enable,
             questions: OffsetQuestions::new(setup.first_number),
             markers: MarkersUnderWay::default(),
-            late: HashMap::new(),
+            late: LateAnswers::default(),
             log: GroupLog::new(slots, log, partitions, cut_bytes, now),
             reads: LogReads::default(),
             deleted_topics: DeletedTopics::default(),
@@ -231,7 +228,7 @@ impl Groups {
         &mut self,
         handled_until: i64,
         mut inputs: Inputs<'_>,
-        take: impl FnMut(Reply<'_>),
+        mut take: impl FnMut(Reply<'static>),
     ) {
         let Some(slot) = self.log.due(handled_until) else { return };
         let now = std::mem::replace(&mut inputs.times.now, handled_until);
@@ -239,7 +236,8 @@ impl Groups {
         inputs.times.now = now;
         let forgotten = now.saturating_sub(self.producer_expiration_ms);
         self.slots_mut().on_producers(slot, |it| it.expire(forgotten));
-        self.log.write(slot, inputs, output, take);
+        let Self { log, late, .. } = self;
+        log.write(slot, inputs, output, |reply| late.join(reply, &mut take));
     }
 
     /// Continues the removal of the offsets of deleted topics by a slice. The first call also finds

@@ -17,6 +17,7 @@ use muster_coordinator::{
 };
 use muster_fairness::Address;
 use muster_faults::Fault;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Groups {
@@ -38,7 +39,7 @@ impl Groups {
             }
             Destination::Slots(refused) => {
                 let late = self.log.split(inputs, caller, request, refused, &mut take);
-                self.late.extend(late.map(|it| (caller.request, it)));
+                self.late.0.extend(late.map(|it| (caller.request, it)));
             }
             Destination::Shard => take(self.list_groups(&request, caller.request)),
             Destination::Answered(response) => {
@@ -74,14 +75,8 @@ impl Groups {
         mut take: impl FnMut(Reply<'static>),
     ) {
         let Self { log, late, .. } = self;
-        log.state_answered(slot, inputs, (state_call, results), |reply: Reply<'static>| {
-            let request = reply.request;
-            let Some(mut waiting) = late.remove(&request) else { return take(reply) };
-            waiting.join(reply);
-            match waiting.left {
-                0 => waiting.joined.into_iter().for_each(&mut take),
-                _ => drop(late.insert(request, waiting)),
-            }
+        log.state_answered(slot, inputs, (state_call, results), |reply| {
+            late.join(reply, &mut take);
         });
     }
 
@@ -114,10 +109,27 @@ impl Groups {
     }
 }
 
-/// The answer to a request for groups of several slots, some of which wait for the leaders of
-/// partitions.
+/// The answers to requests for groups of several slots that are not complete: the coordinators of
+/// some of these groups answer later. They wait for the leaders of partitions, or delete offsets in
+/// slices.
+#[derive(Debug, Default)]
+pub(super) struct LateAnswers(HashMap<RequestId, LateAnswer>);
+
+impl LateAnswers {
+    /// Passes an answer on, once all coordinators of its request have answered.
+    pub(super) fn join(&mut self, reply: Reply<'static>, take: &mut impl FnMut(Reply<'static>)) {
+        let request = reply.request;
+        let Some(mut waiting) = self.0.remove(&request) else { return take(reply) };
+        waiting.join(reply);
+        match waiting.left {
+            0 => waiting.joined.into_iter().for_each(take),
+            _ => drop(self.0.insert(request, waiting)),
+        }
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct LateAnswer {
+struct LateAnswer {
     /// The number of answers that are missing.
     left: usize,
     joined: Option<Reply<'static>>,

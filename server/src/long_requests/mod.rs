@@ -6,6 +6,7 @@
 //! - a request that [`is_long`], while no other is in progress ([`LongRequests::begin`]);
 //! - for each slice, the [`Sources`] of the answer ([`LongRequests::answer_slice`]). The last slice
 //!   passes the whole answer to the connections;
+//! - the answers that coordinators give later ([`LongRequests::reply`]). A slice waits for them;
 //! - closed connections ([`LongRequests::connection_closed`]).
 //!
 //! Invariants:
@@ -42,7 +43,7 @@ pub(crate) use weight::Sizes;
 
 use crate::cluster::{ClusterImage, View};
 use crate::dispatch::authorization::Amendment;
-use crate::net::{ConnectionId, Connections};
+use crate::net::{ConnectionId, Connections, Reply};
 use answer::Answer;
 use muster_codec::Request;
 use muster_codec::header::RequestHeader;
@@ -64,6 +65,8 @@ struct LongRequest {
     /// The source of all topics and configs in the answer.
     image: Arc<ClusterImage>,
     answer: Answer,
+    /// Whether the coordinators answer the last slice later.
+    is_waiting: bool,
 }
 
 impl LongRequests {
@@ -71,7 +74,12 @@ impl LongRequests {
         self.under_way.is_some()
     }
 
-    /// Begins a request of a connection. Returns None, without effect, if its API has no long
+    /// Whether the request in progress waits for [`Self::reply`].
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|it| it.is_waiting)
+    }
+
+    /// Begins to answer a long request. Returns None, and does nothing, if its API has no long
     /// requests.
     pub(crate) fn begin(
         &mut self,
@@ -88,7 +96,7 @@ impl LongRequests {
         let asked = connections.begin(connection, api, header.correlation_id, version);
         connections.hold(asked);
         let answer = Answer::new(asked, layout, rest.items(), rest.held());
-        self.under_way = Some(LongRequest { rest, image, answer });
+        self.under_way = Some(LongRequest { rest, image, answer, is_waiting: false });
         Some(asked)
     }
 
@@ -103,17 +111,36 @@ impl LongRequests {
     /// Answers the next slice of the request in progress; None if there is none. The request must
     /// not be waiting.
     pub(crate) fn answer_slice(&mut self, sources: Sources<'_>) -> Option<SliceEffects> {
-        let LongRequest { rest, image, answer } = self.under_way.as_mut()?;
+        let LongRequest { rest, image, answer, is_waiting } = self.under_way.as_mut()?;
         let Sources { groups, transactions, mut inputs, view, clients } = sources;
         let view = View { image, ..view };
         let sources = Sources { groups, transactions, inputs: inputs.again(), view, clients };
         let mut slice = Slice::new(sources, answer);
         rest.answer_slice(&mut slice);
+        *is_waiting = slice.is_waiting();
         let answered = slice.answered();
-        if rest.is_empty() {
+        if rest.is_empty() && !*is_waiting {
             self.under_way = None;
         }
         Some(answered)
+    }
+
+    /// Takes an answer that coordinators give later: for the slice that waits for it, or for its
+    /// connection.
+    pub(crate) fn reply(&mut self, connections: &mut Connections, reply: Reply<'_>) {
+        let is_awaited =
+            |it: &&mut LongRequest| it.is_waiting && it.answer.request() == reply.request;
+        let Some(LongRequest { rest, answer, is_waiting, .. }) =
+            self.under_way.as_mut().filter(is_awaited)
+        else {
+            return connections.reply(reply);
+        };
+        *is_waiting = false;
+        answer.wait_for(reply.visible_at);
+        answer.add(connections, reply.response, rest.is_empty());
+        if rest.is_empty() {
+            self.under_way = None;
+        }
     }
 
     /// The request in progress.

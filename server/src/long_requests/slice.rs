@@ -35,13 +35,16 @@ pub(super) struct Slice<'s> {
     answer: &'s mut Answer,
     /// Whether the slice completes the answer.
     is_last: bool,
+    /// Whether coordinators answer the slice later.
+    is_waiting: bool,
     items: usize,
     to_create: Vec<String>,
 }
 
 impl<'s> Slice<'s> {
     pub(super) fn new(sources: Sources<'s>, answer: &'s mut Answer) -> Self {
-        Self { sources, answer, is_last: false, items: 0, to_create: Vec::new() }
+        let (is_last, is_waiting) = (false, false);
+        Self { sources, answer, is_last, is_waiting, items: 0, to_create: Vec::new() }
     }
 
     pub(super) fn version(&self) -> i16 {
@@ -78,7 +81,7 @@ impl<'s> Slice<'s> {
     /// Adds the response of the group coordinators. If they do not answer at once, the slice waits
     /// for their answer.
     pub(super) fn add_from_groups(&mut self, request: GroupRequest<'_>) {
-        let Self { sources, answer, is_last, .. } = self;
+        let Self { sources, answer, is_last, is_waiting, .. } = self;
         let Sources { groups, inputs, clients, .. } = sources;
         let (asked, is_last) = (answer.request(), *is_last);
         let Some(client_host) = clients.host(asked) else { return };
@@ -90,8 +93,10 @@ impl<'s> Slice<'s> {
             client_host: &client_host,
             describes: None,
         };
+        *is_waiting = true;
         groups.request(inputs.again(), caller, request, |reply| {
             if reply.request == asked {
+                *is_waiting = false;
                 answer.wait_for(reply.visible_at);
                 answer.add(clients.answers(), reply.response, is_last);
             } else {
@@ -131,6 +136,11 @@ impl<'s> Slice<'s> {
     /// Requests the creation of topics that the request names.
     pub(super) fn create(&mut self, topics: Vec<String>) {
         self.to_create.extend(topics);
+    }
+
+    /// Whether the slice waits for an answer of coordinators.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
     }
 
     pub(super) fn answered(self) -> SliceEffects {

@@ -14,14 +14,28 @@ use std::sync::Arc;
 impl Shard {
     /// Answers slices of the long request under way, or of the next one.
     pub(super) fn continue_long(&mut self, is_over: &mut dyn FnMut() -> bool) {
+        if self.long.is_waiting() {
+            return;
+        }
         if self.long.is_under_way() || self.begin_next_long() {
             self.answer_slice();
-            while self.long.is_under_way() && !self.is_to_pause(is_over) {
+            while self.has_slice() && !self.is_to_pause(is_over) {
                 self.answer_slice();
             }
         }
+        self.queue_long();
+    }
+
+    /// Queues the next slice, unless the request under way waits for its coordinators.
+    pub(super) fn queue_long(&mut self) {
         self.count_long();
-        self.clients.queue_long(self.long.is_under_way());
+        if !self.long.is_waiting() {
+            self.clients.queue_long(self.long.is_under_way());
+        }
+    }
+
+    fn has_slice(&self) -> bool {
+        self.long.is_under_way() && !self.long.is_waiting()
     }
 
     fn is_to_pause(&self, is_over: &mut dyn FnMut() -> bool) -> bool {
@@ -29,7 +43,7 @@ impl Shard {
     }
 
     /// Counts the bytes held for the long request under way.
-    pub(super) fn count_long(&mut self) {
+    fn count_long(&mut self) {
         self.clients.answers().count(Kind::Long, self.long.held());
     }
 

@@ -85,8 +85,22 @@ impl Shard {
     /// time was handled.
     pub(super) fn groups_expire(&mut self) {
         let handled_until = self.clients.handled_until();
-        let (groups, inputs, connections) = self.of_groups();
-        groups.expire(handled_until, inputs, |reply| connections.reply(reply));
+        self.late_replies(|groups, inputs, take| groups.expire(handled_until, inputs, take));
+    }
+
+    /// Passes on the answers of a call of the groups, for which a long request may wait.
+    pub(super) fn late_replies(
+        &mut self,
+        call: impl FnOnce(&mut Groups, Inputs<'_>, &mut dyn FnMut(Reply<'static>)),
+    ) {
+        let was_waiting = self.long.is_waiting();
+        let Self { groups, ids, broker, errors, clients, long, times, .. } = self;
+        let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
+        let inputs = Inputs { times, ids, image, errors };
+        call(groups, inputs, &mut |reply| long.reply(clients.answers(), reply));
+        if was_waiting && !self.long.is_waiting() {
+            self.queue_long();
+        }
     }
 
     pub(super) fn of_groups(&mut self) -> (&mut Groups, Inputs<'_>, &mut Connections) {

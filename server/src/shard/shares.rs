@@ -4,7 +4,6 @@
 use super::{Command, Shard};
 use crate::dispatch::Call;
 use crate::mailbox::{StateAnswer, StateQuestion};
-use crate::net::Reply;
 use crate::partitions::Effects;
 use crate::placement::Slot;
 use crate::security::acls::{Operation, ResourceType};
@@ -87,9 +86,9 @@ impl Shard {
             let now = self.times.now;
             while let Some((slot, state_call, results)) = self.shares.next_answered(now) {
                 is_idle = false;
-                let (groups, inputs, connections) = self.of_groups();
-                let take = |reply: Reply<'_>| connections.reply(reply);
-                groups.state_answered(inputs, slot, (state_call, &results), take);
+                self.late_replies(|groups, inputs, take| {
+                    groups.state_answered(inputs, slot, (state_call, &results), take);
+                });
             }
             if is_idle {
                 break;

@@ -146,7 +146,7 @@ impl Shard {
             self.count_partitions();
             self.long.connection_closed(id);
             self.telemetry.connection_closed(id.0);
-            self.count_long();
+            self.queue_long();
         }
         files.into_iter().for_each(|file| self.release(file));
     }

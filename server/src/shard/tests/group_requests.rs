@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 
 const CLIENT: ConnectionId = ConnectionId(0);
 const NOT_COORDINATOR: i64 = ErrorCode::NotCoordinator as i64;
-const NOT_WRITTEN: i64 = ErrorCode::UnknownServerError as i64;
+pub(super) const NOT_WRITTEN: i64 = ErrorCode::UnknownServerError as i64;
 
-fn world(shards: u32) -> World {
+pub(super) fn world(shards: u32) -> World {
     let mut world = World::of_shards(shards, &["group.initial.rebalance.delay.ms=0"]);
     connect(&mut world);
     let topic = CreatableTopic { name: "t".into(), num_partitions: 2, ..creatable() };
@@ -24,7 +24,7 @@ fn world(shards: u32) -> World {
     world
 }
 
-fn connect(world: &mut World) {
+pub(super) fn connect(world: &mut World) {
     world.pass(100);
     world.connect(CLIENT);
 }
@@ -37,7 +37,11 @@ fn creation() -> CreateTopicsRequest<'static> {
     CreateTopicsRequest { timeout_ms: 60_000, ..Default::default() }
 }
 
-fn ask(world: &mut World, version: i16, request: impl Into<Request<'static>>) -> Response<'static> {
+pub(super) fn ask(
+    world: &mut World,
+    version: i16,
+    request: impl Into<Request<'static>>,
+) -> Response<'static> {
     let request = request.into();
     let api = request.api_key();
     world.step(Event::Received { connection: CLIENT, data: &frame(version, request) });
@@ -52,7 +56,7 @@ fn ask(world: &mut World, version: i16, request: impl Into<Request<'static>>) ->
 }
 
 /// All error codes of a response.
-fn errors(response: &Response<'_>) -> BTreeSet<i64> {
+pub(super) fn errors(response: &Response<'_>) -> BTreeSet<i64> {
     let mut errors = BTreeSet::new();
     collect(&serde_json::to_value(response).unwrap(), &mut errors);
     errors
@@ -136,7 +140,7 @@ fn sync(
     }
 }
 
-fn share_beat(group: &str) -> ShareGroupHeartbeatRequest<'static> {
+pub(super) fn share_beat(group: &str) -> ShareGroupHeartbeatRequest<'static> {
     ShareGroupHeartbeatRequest {
         group_id: group.to_owned().into(),
         member_id: "m".into(),
@@ -174,7 +178,7 @@ fn beat(group: &str, member_epoch: i32) -> ConsumerGroupHeartbeatRequest<'static
     }
 }
 
-fn commit(group: &str, topic_id: Uuid) -> OffsetCommitRequest<'static> {
+pub(super) fn commit(group: &str, topic_id: Uuid) -> OffsetCommitRequest<'static> {
     let partitions =
         vec![OffsetCommitRequestPartition { committed_offset: 5, ..Default::default() }];
     let topic = OffsetCommitRequestTopic { name: "t".into(), topic_id, partitions };
@@ -332,8 +336,8 @@ fn answers_to_requests_whose_records_were_not_written_are_errors() {
     }
 }
 
-/// The groups of a deletion with their errors, in the order of the answer.
-fn delete(world: &mut World, names: &[String]) -> Vec<(String, i64)> {
+/// Deletes groups. Returns each group with its error, in the order of the answer.
+pub(super) fn delete(world: &mut World, names: &[String]) -> Vec<(String, i64)> {
     let groups_names = names.iter().cloned().map(Str::Owned).collect();
     let answer = ask(world, 3, DeleteGroupsRequest { groups_names });
     let Response::DeleteGroups(deleted) = answer else { unreachable!() };
@@ -410,30 +414,6 @@ fn a_request_for_groups_of_several_slots_is_answered_in_its_order_once_all_is_du
     assert_eq!(world.shard.clients.connections().waits_for_flush(), 0);
     let gone: Vec<_> = names.iter().map(|it| (it.clone(), 69)).collect();
     assert_eq!(delete(&mut world, &names), gone, "GROUP_ID_NOT_FOUND");
-}
-
-/// A name of this length in this slot.
-fn long_name(world: &World, slot: Slot, length: usize) -> String {
-    let mut names = (0..).map(|number| format!("{number:0length$}"));
-    let is_of_slot = |name: &String| world.common.placement.group_slot(name) == slot;
-    names.find(is_of_slot).unwrap()
-}
-
-#[test]
-fn groups_of_other_slots_are_served_when_the_log_refuses_those_of_one() {
-    let mut world = world(1);
-    let mut names: Vec<_> = (0..4).map(|slot| long_name(&world, Slot(slot), 10)).collect();
-    names[2] = long_name(&world, Slot(2), 1_000);
-    for name in &names {
-        assert_eq!(errors(&ask(&mut world, 3, commit(name, Uuid::ZERO))), BTreeSet::from([0]));
-    }
-    world.common.log_sizes.operation_bytes_max = 500;
-    world.restart();
-    connect(&mut world);
-    let with_errors = |errors: [i64; 4]| names.iter().cloned().zip(errors).collect::<Vec<_>>();
-    assert_eq!(delete(&mut world, &names), with_errors([0, 0, NOT_WRITTEN, 0]));
-    assert_eq!(world.shard.groups.slots().groups(), 1, "the refused one is as it was");
-    assert_eq!(delete(&mut world, &names), with_errors([69, 69, NOT_WRITTEN, 69]));
 }
 
 #[test]

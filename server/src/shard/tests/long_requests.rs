@@ -195,6 +195,56 @@ fn groups_are_deleted_in_slices() {
     assert_eq!(world.shard.groups.slots().groups(), 0);
 }
 
+/// The answer to a DeleteGroups that waits for coordinators: each group with its error.
+fn delete_slowly(world: &mut World, names: &[&str]) -> Vec<(String, i16)> {
+    let names = names.iter().map(|name| Str::Owned((*name).to_owned())).collect();
+    receive(world, GREEDY, &frame(2, delete(names)));
+    let mut answer = Vec::new();
+    for _ in 0..100 {
+        while work(world) {}
+        answer.append(&mut output(world, GREEDY));
+    }
+    let Response::DeleteGroups(deleted) = response(ApiKey::DeleteGroups, 2, &answer) else {
+        unreachable!()
+    };
+    deleted.results.iter().map(|it| (it.group_id.to_string(), it.error_code)).collect()
+}
+
+#[test]
+fn groups_with_many_offsets_are_deleted_beside_others_in_any_order() {
+    let mut world = world();
+    for names in [["g1", "g7", "g8"], ["g7", "g1", "g8"], ["g7", "g8", "g1"]] {
+        for group in [1, 7, 8] {
+            world.append(&commit(group, 0, Some(1)));
+        }
+        world.commit_many(7);
+        let deleted = names.map(|name| (name.to_owned(), 0));
+        assert_eq!(delete_slowly(&mut world, &names), deleted);
+        let gone = names.map(|name| (name.to_owned(), ErrorCode::GroupIdNotFound as i16));
+        assert_eq!(delete_slowly(&mut world, &names), gone);
+    }
+    world.commit_many(7);
+    world.commit_many(8);
+    let deleted = ["g7", "g8"].map(|name| (name.to_owned(), 0));
+    assert_eq!(delete_slowly(&mut world, &["g7", "g8"]), deleted);
+    assert_eq!(world.shard.inspect().account().held(Kind::Long), 0);
+}
+
+#[test]
+fn other_long_requests_continue_once_the_connection_of_a_waiting_one_ends() {
+    let mut world = world();
+    world.commit_many(7);
+    receive(&mut world, GREEDY, &frame(2, delete(vec!["g7".into(), "g8".into()])));
+    receive(&mut world, MODEST, &frame(6, describe(names())));
+    while work(&mut world) {}
+    assert!(world.shard.long.is_waiting());
+    let times = Times::both(world.now);
+    world.shard.step(times, Event::Ended { connection: GREEDY }, &mut Vec::new());
+    while work(&mut world) {}
+    let answer = output(&mut world, MODEST);
+    assert_eq!(elements(ApiKey::DescribeGroups, 6, &answer).len(), names().len());
+}
+
 #[test]
 fn all_groups_are_listed_once() {
     let mut world = world();

@@ -10,6 +10,7 @@ mod dead_letters;
 mod deleted_topics;
 mod descriptions;
 pub(crate) mod frames;
+mod group_deletions;
 mod group_requests;
 mod idle;
 mod input;

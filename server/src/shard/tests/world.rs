@@ -21,6 +21,7 @@ use muster_codec::records::{
 };
 use muster_codec::{Uuid, Wall};
 use muster_coordinator::Ids;
+use muster_coordinator::limits::EXPIRE_RECORDS_MAX;
 use muster_counters::Totals;
 use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
 use std::cell::Cell;
@@ -241,6 +242,20 @@ impl World {
 
     pub(crate) fn append(&mut self, record: &GroupRecord<'_>) {
         self.append_all(std::slice::from_ref(record));
+    }
+
+    /// Commits more offsets of a group than a coordinator deletes at once.
+    pub(crate) fn commit_many(&mut self, group: u64) {
+        let partitions = EXPIRE_RECORDS_MAX as u64 + 1_000;
+        for first in (0..partitions).step_by(100) {
+            let records: Vec<_> =
+                (first..first + 100).map(|it| commit(group, it, Some(1))).collect();
+            while self.shard.groups.is_closed() {
+                self.pass(1);
+            }
+            self.append_all(&records);
+        }
+        self.pass(FLUSH_MS);
     }
 
     /// Appends the records of a group as one operation.
