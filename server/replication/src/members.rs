@@ -38,19 +38,16 @@ impl Members {
     /// removed. A joint configuration ends before the next change. A group without voters gets its
     /// members from a snapshot.
     pub fn fits(&self, change: Change) -> bool {
-        !self.voters.is_empty() && self.has_place_for(change)
-    }
-
-    fn has_place_for(&self, change: Change) -> bool {
-        match change {
-            Change::AddLearner(id) => !self.is_joint() && !self.contains(id),
-            Change::RemoveLearner(id) => !self.is_joint() && self.learners.contains(&id),
+        let fits_ids = match change {
+            Change::AddLearner(id) => !self.contains(id),
+            Change::RemoveLearner(id) => self.learners.contains(&id),
             Change::Replace { old, new } => {
-                let is_member = self.voters.contains(&old) && self.learners.contains(&new);
-                !self.is_joint() && is_member
+                self.voters.contains(&old) && self.learners.contains(&new)
             }
-            Change::Leave => self.is_joint(),
-        }
+            Change::Leave => true,
+        };
+        let ends = change == Change::Leave;
+        !self.voters.is_empty() && self.is_joint() == ends && fits_ids
     }
 
     /// Whether the replica has a vote.

@@ -4,6 +4,7 @@
 //! election timeout has passed.
 
 use crate::Round;
+use crate::ranks::ELECTION_TICKS;
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
@@ -32,10 +33,11 @@ impl Rounds {
         place.is_some_and(|place| self.pending.remove(place).is_some())
     }
 
-    /// A tick, after which the rounds of this age have failed.
-    pub(crate) fn tick(&mut self, limit: u32) -> impl Iterator<Item = Round> {
+    /// A tick has passed. Takes out the rounds that are now as old as an election timeout: they
+    /// have failed.
+    pub(crate) fn tick(&mut self) -> impl Iterator<Item = Round> {
         self.pending.iter_mut().for_each(|(_, age)| *age += 1);
-        let failed = self.pending.iter().take_while(|(_, age)| *age >= limit).count();
+        let failed = self.pending.iter().take_while(|(_, age)| *age >= ELECTION_TICKS).count();
         self.pending.drain(..failed).map(|(round, _)| round)
     }
 

@@ -244,7 +244,7 @@ impl Replica {
         if self.state != State::Running {
             return;
         }
-        let failed = self.rounds.tick(ELECTION_TICKS);
+        let failed = self.rounds.tick();
         turn.out.failed.extend(failed.map(|it| (self.group, it)));
         if self.is_installing() {
             self.raft.raft.election_elapsed = 0;
