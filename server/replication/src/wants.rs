@@ -3,6 +3,7 @@
 //!
 //! raft asks again with each answer to a heartbeat. The caller is asked for each part only once.
 
+use crate::ranks::ELECTION_TICKS;
 use crate::{Base, Entry, Index, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -12,7 +13,9 @@ pub(crate) struct Wants {
     /// The index of the first entry of each range that is being read. If several followers wait for
     /// this entry, one read serves them all.
     reads: BTreeSet<Index>,
-    /// The ranges among them that the caller has not heard of.
+    /// The entries that the caller could not read, and the ticks until they may be asked for again.
+    failed: BTreeMap<Index, u32>,
+    /// The ranges among `reads` that the caller has not heard of.
     new_reads: Vec<RangeInclusive<Index>>,
     /// The entries that were read, until raft has taken them.
     read: Vec<Entry>,
@@ -27,7 +30,7 @@ pub(crate) struct Wants {
 impl Wants {
     /// Asks for entries, unless a read that begins there is in progress, or has failed lately.
     pub(crate) fn read(&mut self, first: Index, last: Index) {
-        if self.reads.insert(first) {
+        if !self.failed.contains_key(&first) && self.reads.insert(first) {
             self.new_reads.push(first..=last);
         }
     }
@@ -43,6 +46,20 @@ impl Wants {
     pub(crate) fn end_read(&mut self, first: Index, entries: Vec<Entry>) {
         self.reads.remove(&first);
         self.read = entries;
+    }
+
+    /// A read that began with this entry has failed. raft asks again with each answer to a
+    /// heartbeat, so the next read waits.
+    pub(crate) fn fail_read(&mut self, first: Index) {
+        self.reads.remove(&first);
+        self.failed.insert(first, ELECTION_TICKS);
+    }
+
+    pub(crate) fn tick(&mut self) {
+        self.failed.retain(|_, ticks| {
+            *ticks -= 1;
+            *ticks > 0
+        });
     }
 
     pub(crate) fn drop_fetched(&mut self) {

@@ -244,6 +244,7 @@ impl Replica {
         if self.state != State::Running {
             return;
         }
+        self.raft.store().wants.borrow_mut().tick();
         let failed = self.rounds.tick();
         turn.out.failed.extend(failed.map(|it| (self.group, it)));
         if self.is_installing() {

@@ -4,7 +4,6 @@
 use super::{Replica, State, Turn};
 use crate::convert::replica_from_raft;
 use crate::{Base, Entry, Index, NodeId, ReplicaId};
-use raft::ProgressState;
 
 impl Replica {
     /// The node is connected. A new process may have lost entries that the older one acknowledged,
@@ -15,7 +14,13 @@ impl Replica {
             if is_new_process
                 && let Some(progress) = self.raft.raft.mut_prs().get_mut(replica.raw())
             {
+                // For a node that has acknowledged nothing, raft would continue with entry 1, which
+                // no log has: it would ask for a snapshot, for ever.
+                let next = progress.next_idx;
                 progress.become_probe();
+                if progress.matched == 0 {
+                    progress.next_idx = progress.next_idx.max(next);
+                }
                 progress.matched = 0;
             }
         }
@@ -40,6 +45,10 @@ impl Replica {
         if self.state != State::Running {
             return;
         }
+        if entries.is_empty() {
+            self.fetch_failed(first);
+            return;
+        }
         self.raft.store().wants.borrow_mut().end_read(first, entries);
         if self.role.leads().is_some() {
             for follower in self.followers_at(first) {
@@ -48,6 +57,11 @@ impl Replica {
         }
         self.raft.store().wants.borrow_mut().drop_fetched();
         self.take_readies(turn);
+    }
+
+    /// Entries from `first` on could not be read.
+    pub(crate) fn fetch_failed(&mut self, first: Index) {
+        self.raft.store().wants.borrow_mut().fail_read(first);
     }
 
     /// The replica has the snapshot with this base, and it is durable there.
@@ -66,12 +80,7 @@ impl Replica {
     /// The followers whose next entry is this one. raft itself skips those whose answer it awaits.
     fn followers_at(&self, next: Index) -> Vec<u64> {
         let others = self.raft.raft.prs().iter().filter(|(id, _)| **id != self.id.raw());
-        let waiting = others.filter(|(_, progress)| {
-            progress.next_idx == next.0
-                && progress.state != ProgressState::Snapshot
-                && !progress.is_paused()
-        });
-        waiting.map(|(id, _)| *id).collect()
+        others.filter(|(_, it)| it.next_idx == next.0).map(|(id, _)| *id).collect()
     }
 
     fn replicas_on(&self, node: NodeId) -> Vec<ReplicaId> {

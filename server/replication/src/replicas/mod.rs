@@ -231,6 +231,14 @@ impl Replicas {
         self.of(group, out, |replica, turn| replica.fetched(first, entries, turn));
     }
 
+    /// The entries of an [`Output::fetch`] that begins with `first` could not be read. They are
+    /// asked for again after an election timeout at the earliest. The caller reports the damage.
+    pub fn fetch_failed(&mut self, group: Group, first: Index) {
+        if let Some(replica) = self.replicas.get_mut(&group) {
+            replica.fetch_failed(first);
+        }
+    }
+
     /// A replica of [`Output::restore`] has a snapshot with this base, and it is durable there.
     pub fn offer(&mut self, group: Group, to: ReplicaId, base: Base, out: &mut Output) {
         self.of(group, out, |replica, turn| replica.offer(to, base, turn));

@@ -26,7 +26,21 @@ fn a_new_process_acknowledges_again() {
     assert_eq!(bench.out.committed, [(GROUP, index)]);
 }
 
-/// Without this, old messages that arrive late would keep a leader that is cut off.
+/// Node 2 was down when the leader was elected. The leader probes its log from the last entry on.
+#[test]
+fn a_node_that_connects_after_the_election_needs_no_snapshot() {
+    let mut bench = Bench::new();
+    bench.win();
+    bench.flush();
+    bench.sent_to(2);
+    bench.replica.connected(NodeId(2), true);
+    bench.hear(2, Term(3), Body::Heard { round: None });
+    let first = Entry { index: LAST.next(), term: Term(3), content: Content::Empty };
+    assert_eq!(bench.sent_to(2), [append((LAST.0, TERM.0), LAST.0, &[first])]);
+    assert_eq!(bench.out.restore, []);
+}
+
+/// Otherwise old messages that arrive late would keep a cut-off leader in its role.
 #[test]
 fn a_message_that_is_not_fresh_is_no_contact() {
     let steps_down = |fresh: bool| {
@@ -77,6 +91,34 @@ fn old_entries_are_read_once_for_all_followers() {
     bench.hear(2, Term(3), Body::Appended { last: LAST });
     assert!(matches!(&bench.sent_to(2)[..], [Body::Append { entries, .. }] if entries.len() == 1));
     assert_eq!(bench.out.fetch, []);
+}
+
+/// It would be asked for again at once, for as long as the disk cannot read the entry.
+#[test]
+fn a_read_without_entries_is_repeated_after_an_election_timeout() {
+    let mut bench = lagging();
+    let hear_both = |bench: &mut Bench| {
+        for node in [2, 3] {
+            bench.hear(node, Term(3), Body::Heard { round: None });
+        }
+    };
+    hear_both(&mut bench);
+    bench.hear(2, Term(3), Body::Rejected { at: Index(13), hint: (Index(5), TERM) });
+    for fails in [false, true, false] {
+        hear_both(&mut bench);
+        assert_eq!(bench.out.fetch, [(GROUP, Index(6)..=LAST)]);
+        bench.out = Output::default();
+        if fails {
+            bench.replica.fetch_failed(Index(6));
+        } else {
+            bench.call(|replica, turn| replica.fetched(Index(6), vec![], turn));
+        }
+        for _ in 0..20 {
+            hear_both(&mut bench);
+            assert_eq!(bench.out.fetch, []);
+            bench.tick(1);
+        }
+    }
 }
 
 /// A leader whose log begins at 12, and the follower of node 3 that is before it.
