@@ -26,6 +26,9 @@ pub enum Lie {
     Stranger,
 }
 
+/// The most terms by which a member may be ahead: those of 12 days with an election each second.
+const TERM_JUMP_MAX: u64 = 1 << 20;
+
 type Verdict = Result<(), Lie>;
 
 /// `placed` has the replicas that group 0 has placed. A replica without entries accepts its leader
@@ -40,6 +43,7 @@ pub(crate) fn validate(
         return Err(Lie::Stranger);
     }
     expect((Term(1)..Term::LIMIT).contains(&message.term), "the term is out of range")?;
+    check_jump(raft.term, message.term)?;
     check_form(message)?;
     if u64::from(message.term.0) < raft.term {
         // raft answers or drops it by its term alone.
@@ -50,6 +54,13 @@ pub(crate) fn validate(
 
 fn expect(holds: bool, otherwise: &'static str) -> Verdict {
     if holds { Ok(()) } else { Err(Lie::Peer(otherwise)) }
+}
+
+/// A term is durable, and all members take the greatest one. So the group would stand still for
+/// ever in the last term. A replica that was born empty has no term to compare.
+fn check_jump(own: u64, term: Term) -> Verdict {
+    let is_near = own == 0 || u64::from(term.0) <= own + TERM_JUMP_MAX;
+    expect(is_near, "a term far after this replica's")
 }
 
 /// Whether a replica may send messages. The configuration of raft alone is too strict: a follower

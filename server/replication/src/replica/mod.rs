@@ -247,10 +247,10 @@ impl Replica {
         self.raft.store().wants.borrow_mut().tick();
         let failed = self.rounds.tick();
         turn.out.failed.extend(failed.map(|it| (self.group, it)));
-        if self.is_installing() {
-            self.raft.raft.election_elapsed = 0;
-        } else {
+        if self.may_stand() {
             self.hurry(gone);
+        } else if self.role.leads().is_none() {
+            self.raft.raft.election_elapsed = 0;
         }
         self.raft.tick();
         self.take_readies(turn);
@@ -273,7 +273,7 @@ impl Replica {
             }
             return Err(lie);
         }
-        if message.body == Body::StandNow && self.is_installing() {
+        if message.body == Body::StandNow && !self.may_stand() {
             return Ok(());
         }
         let from = message.from.raw();
@@ -351,6 +351,13 @@ impl Replica {
     fn is_installing(&self) -> bool {
         !Injected::ElectionInInstall.is_injected()
             && self.raft.raft.raft_log.applied < self.raft.store().base().index.0
+    }
+
+    /// Whether the replica may stand for election. It does not in the last term: recovery refuses a
+    /// vote in the one after it.
+    fn may_stand(&self) -> bool {
+        let next = self.raft.raft.term + 1;
+        !self.is_installing() && next < u64::from(Term::LIMIT.0)
     }
 
     /// Shortens the wait for an election if the leader's process is gone. One call would not be

@@ -170,6 +170,12 @@ fn terms() -> Vec<Case> {
     };
     vec![
         case("a term at the limit", message(2, Term::LIMIT, beat.clone()), Accepted, out),
+        case(
+            "a term that no election has reached",
+            message(3, Term(TERM.0 + (1 << 20) + 1), vote(true, (12, 2))),
+            Accepted,
+            "a term far after this replica's",
+        ),
         case("term 0", message(2, Term(0), beat.clone()), Accepted, out),
         case("a heartbeat of a second leader", follower_hears(3, beat), Accepted, second),
         case("StandNow of a follower", follower_hears(3, Body::StandNow), Accepted, second),

@@ -63,6 +63,25 @@ fn a_replica_that_installs_a_snapshot_does_not_stand() {
     assert_eq!(bench.replica.role(), Role::Candidate);
 }
 
+/// Its vote could not be recovered.
+#[test]
+fn a_replica_does_not_stand_in_a_term_that_is_out_of_range() {
+    let last = Term(Term::LIMIT.0 - 1);
+    for (term, stands) in [(Term(last.0 - 1), true), (last, false)] {
+        let mut bench = Bench::of(RecoveredGroup { term, ..recovered() });
+        bench.hear(2, term, Body::StandNow);
+        assert_eq!(bench.replica.role() == Role::Candidate, stands);
+        bench.tick(100);
+        assert_eq!(bench.replica.role() == Role::Candidate, stands);
+        let votes = bench.out.log.iter().filter_map(|(_, record)| match record {
+            Record::Vote(term, _) => Some(*term),
+            _ => None,
+        });
+        assert!(votes.into_iter().all(|it| it < Term::LIMIT));
+        assert!(bench.sent_to(2).iter().all(|it| !matches!(it, Body::Vote { .. }) || stands));
+    }
+}
+
 #[test]
 fn a_born_replica_waits_for_a_snapshot() {
     let mut bench = Bench::born();

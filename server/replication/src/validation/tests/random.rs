@@ -180,6 +180,7 @@ impl Hostile {
             1 => term + 1,
             2 => term.saturating_sub(1),
             3 if self.random.u8(..9) == 0 => u32::MAX,
+            4 if self.random.u8(..9) == 0 => Term::LIMIT.0 - 1,
             _ => term,
         })
     }
