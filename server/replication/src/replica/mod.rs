@@ -71,6 +71,13 @@ pub enum Refused {
     Members,
 }
 
+impl RecoveredGroup {
+    /// The log of a quarantined replica is damaged. It must not keep other groups from their start.
+    fn without_log(self) -> Self {
+        Self { base: Base::default(), commit: Index(0), tail: Vec::new(), ..self }
+    }
+}
+
 /// The calls of a turn write to the open block, and to the output.
 pub(crate) struct Turn<'a> {
     pub(crate) open: BlockNumber,
@@ -134,6 +141,8 @@ impl Replica {
         of: RecoveredGroup,
         turn: &mut Turn<'_>,
     ) -> Result<Self, Refused> {
+        let is_quarantined = of.is_quarantined;
+        let of = if is_quarantined { of.without_log() } else { of };
         let RecoveredGroup { group, replica: id, base, term, vote, commit, tail, .. } = of;
         let before = base.index;
         let is_born = before == Index(0);
@@ -150,7 +159,7 @@ impl Replica {
         }
         let mut replica = Self::new(slots, group, id, log, &of.known);
         replica.committed = commit;
-        if of.is_quarantined {
+        if is_quarantined {
             replica.stop(turn);
         } else {
             replica.take_readies(turn);
@@ -338,12 +347,24 @@ impl Replica {
         self.stop(turn);
     }
 
+    /// The replica does nothing until the process ends. Its log is not damaged, so the next process
+    /// may continue.
+    pub(crate) fn halt(&mut self, turn: &mut Turn<'_>) {
+        if self.state == State::Running {
+            self.stop(turn);
+        }
+    }
+
     fn stop(&mut self, turn: &mut Turn<'_>) {
         self.state = State::Quarantined;
         self.unflushed.clear();
-        turn.out.failed.extend(self.rounds.fail().map(|it| (self.group, it)));
+        self.fail_rounds(turn);
         self.role = Role::Quarantined;
         turn.out.roles.push((self.group, self.role));
+    }
+
+    fn fail_rounds(&mut self, turn: &mut Turn<'_>) {
+        turn.out.failed.extend(self.rounds.fail().map(|it| (self.group, it)));
     }
 
     /// Whether an installed snapshot is not applied yet. raft would look for the entries before it

@@ -134,10 +134,16 @@ impl Replica {
         }
     }
 
-    fn leave(&mut self, turn: &mut Turn<'_>) {
+    /// The replica is no member any more, and is dropped at the end of the call. If it has led, its
+    /// caller hears first that it does so no longer: the open entry has no leader.
+    pub(crate) fn leave(&mut self, turn: &mut Turn<'_>) {
         self.state = State::Gone;
         self.unflushed.clear();
-        turn.out.failed.extend(self.rounds.fail().map(|it| (self.group, it)));
+        self.fail_rounds(turn);
+        if self.role.leads().is_some() {
+            self.role = Role::Follower { leader: None };
+            turn.out.roles.push((self.group, self.role));
+        }
         turn.out.gone.push(self.group);
     }
 
@@ -190,7 +196,7 @@ impl Replica {
         self.machines = self.machines.min(self.committed);
         self.proof = None;
         self.raft.store().wants.borrow_mut().clear_snapshots();
-        turn.out.failed.extend(self.rounds.fail().map(|it| (self.group, it)));
+        self.fail_rounds(turn);
     }
 }
 

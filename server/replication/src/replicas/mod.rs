@@ -110,12 +110,19 @@ impl Replicas {
         }
     }
 
-    /// Group 0 has no replica of the group here any more.
-    pub fn remove(&mut self, group: Group) {
-        self.replicas.remove(&group);
+    /// Group 0 has removed the group's replica from this node. The replica's rounds fail.
+    pub fn remove(&mut self, group: Group, out: &mut Output) {
+        self.of(group, out, Replica::leave);
     }
 
-    /// The ticks since the last call. More than three election timeouts at once count as three.
+    /// The caller's machines cannot apply a committed entry of the group. Until the process ends,
+    /// the replica acknowledges nothing, and does not vote.
+    pub fn halt(&mut self, group: Group, out: &mut Output) {
+        self.of(group, out, Replica::halt);
+    }
+
+    /// Advances the clock by the ticks since the last call. A longer time than three election
+    /// timeouts counts as three.
     pub fn tick(&mut self, ticks: u32, out: &mut Output) {
         let gone = std::mem::take(&mut self.gone);
         for _ in 0..ticks.min(3 * ELECTION_TICKS) {

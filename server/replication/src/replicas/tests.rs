@@ -200,7 +200,7 @@ fn a_new_replica_does_not_replace_a_voter() {
     let mut out = Output::default();
     let refused = replicas.create(Group(1), new, &[], &mut out);
     assert_eq!(refused, Err(StillVoter(replica(NodeId(3)))));
-    replicas.remove(Group(1));
+    replicas.remove(Group(1), &mut out);
     assert_eq!(replicas.role(Group(1)), None);
     assert_eq!(replicas.create(Group(1), new, &[], &mut out), Ok(()));
     assert_eq!(out.log, [(Group(1), Record::Born(new))]);
@@ -270,7 +270,7 @@ fn records_of_a_newer_replica_stay_until_they_are_durable() {
     };
     step(replicas, replica(NodeId(3)), append.clone());
     replicas.sealed(BlockNumber(1));
-    replicas.remove(group);
+    replicas.remove(group, &mut Output::default());
     replicas.create(group, new, &known, &mut Output::default()).unwrap();
     let members = Members::of_voters(known.to_vec());
     let base = Base { index: Index(1), term: Term(1), members };

@@ -142,10 +142,9 @@ impl Moves {
     fn end(&mut self, world: &mut World, group: Group, gone: ReplicaId) {
         self.in_progress.remove(&group);
         world.placed.placed.remove(&(group, gone));
-        world.notify(gone.node(), |it, _| {
+        world.notify(gone.node(), |it, judge| {
             if it.log.get(&group).is_some_and(|it| it.replica == Some(gone)) {
-                it.replicas.remove(group);
-                it.groups.remove(&group);
+                it.call(judge, |replicas, out| replicas.remove(group, out));
             }
         });
     }

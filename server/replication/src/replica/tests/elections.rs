@@ -120,6 +120,31 @@ fn recovery_refuses_a_group_that_cannot_be() {
     assert_eq!(refused(|it| it.base.members = voters(&[2, 3])), Err(Refused::Members));
 }
 
+/// Its log is damaged: it may lack entries, and the record of the quarantine may lack its term.
+#[test]
+fn a_quarantined_replica_is_recovered_whatever_its_log_has() {
+    let damages: [fn(&mut RecoveredGroup); 5] = [
+        |_| (),
+        |it| it.commit = Index(13),
+        |it| (it.term, it.vote) = (Term(0), None),
+        |it| it.tail.retain(|it| it.index != Index(5)),
+        |it| it.base.members = Members::default(),
+    ];
+    for damage in damages {
+        let mut group = RecoveredGroup { is_quarantined: true, ..recovered() };
+        damage(&mut group);
+        let mut bench = Bench::of(group);
+        assert!(bench.replica.is_quarantined());
+        assert_eq!(bench.out.roles, [(GROUP, Role::Quarantined)]);
+        bench.replica.connected(NodeId(2), true);
+        bench.hear(2, TERM, append((12, 2), 12, &[]));
+        bench.tick(100);
+        bench.flush();
+        assert_eq!((bench.sent_to(2), bench.sent_to(3)), (vec![], vec![]));
+        assert!(bench.out.log.is_empty());
+    }
+}
+
 /// Committed changes after the base are applied again.
 #[test]
 fn recovery_applies_changes() {

@@ -156,6 +156,7 @@ fn a_leader_that_is_removed_is_gone() {
         bench.call(|replica, turn| replica.applied(index, turn));
     }
     assert_eq!(bench.out.gone, [GROUP]);
+    assert_eq!(bench.out.roles, [(GROUP, Role::Follower { leader: None })], "it leads no more");
     assert!(bench.replica.is_gone());
     bench.out = Output::default();
     bench.hear(2, Term(3), Body::Appended { last: Index(16) });
