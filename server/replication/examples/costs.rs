@@ -173,8 +173,10 @@ impl Cluster {
         let of = |id| {
             let config = Config { slots: SLOTS, cache_bytes: 1 << 20 };
             let recovered = (0..GROUPS).map(|it| formed(it, id)).collect();
-            let replicas = Replicas::new(config, recovered, &mut Output::default());
+            let mut out = Output::default();
+            let replicas = Replicas::new(config, recovered, &mut out);
             let mut replicas = replicas.unwrap_or_else(|it| panic!("{it:?}"));
+            replicas.persisted(BlockNumber::RECOVERED, &mut out);
             nodes().filter(|it| *it != id).for_each(|it| replicas.connected(it, SESSION));
             Node { id, replicas, block: BlockNumber(1), is_block_empty: true, committed: vec![] }
         };

@@ -100,8 +100,13 @@ impl fmt::Debug for ReplicaId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BlockNumber(pub u64);
 
-/// The number of a node's process: a process that starts later has another one. A new process may
-/// have lost what the older one acknowledged.
+impl BlockNumber {
+    /// All blocks that recovery found.
+    pub const RECOVERED: Self = Self(0);
+}
+
+/// The number of a process of a node. Each later process of the node has another number. A new
+/// process may have lost what an earlier one acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session(pub u64);
 

@@ -158,7 +158,10 @@ impl Replica {
             return Err(Refused::Term);
         }
         let mut replica = Self::new(slots, group, id, log, &of.known);
+        replica.unflushed.begin(BlockNumber::RECOVERED);
         replica.committed = commit;
+        // raft does not stand for election while a committed change of members is not applied.
+        replica.machines = commit;
         if is_quarantined {
             replica.stop(turn);
         } else {

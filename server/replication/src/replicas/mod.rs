@@ -5,6 +5,8 @@
 //! - **Blocks.** The records of an [`Output`] for the log belong to the open block. When the disk
 //!   is free, the caller proposes the open entry of each slot ([`Replicas::propose`]), ends the
 //!   block ([`Replicas::sealed`]), and reports when it is durable ([`Replicas::persisted`]).
+//!   Before all others it reports the blocks that recovery found, once they are durable
+//!   ([`BlockNumber::RECOVERED`]): a process that was killed may have left them in the page cache.
 //! - **Machines.** Followers apply entries once they are committed, leaders when they accept them.
 //!   [`Replicas::applied`] says how far the machines of a group are, in any role. A leader that is
 //!   deposed takes its open entry out of the block, and loads the group again.

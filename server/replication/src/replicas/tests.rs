@@ -48,7 +48,10 @@ impl Trio {
     fn new() -> Self {
         let of = |node| {
             let recovered = (0..GROUPS).map(|it| formed(it, node)).collect();
-            (node, Replicas::new(config(), recovered, &mut Output::default()).ok().unwrap())
+            let mut out = Output::default();
+            let mut replicas = Replicas::new(config(), recovered, &mut out).ok().unwrap();
+            replicas.persisted(BlockNumber::RECOVERED, &mut out);
+            (node, replicas)
         };
         let mut trio = Self { nodes: nodes().map(of).collect(), down: BTreeSet::new() };
         for (node, replicas) in &mut trio.nodes {

@@ -30,7 +30,9 @@ pub(crate) enum Defect {
     TicksFirst,
     /// 16: a new process has the session of the older one.
     KeptSession,
-    /// A row has the index of its newest section.
+    /// 17: what recovery finds is reported as durable before it is synced. A script finds it.
+    EarlySync,
+    /// A group's row in a snapshot has the index of its newest section, not of its oldest one.
     NewestRow,
     Inside(Injected),
 }

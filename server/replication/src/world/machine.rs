@@ -2,11 +2,14 @@
 
 use super::disk::{Block, Written};
 use super::judge::Judge;
-use super::node::{Files, Node};
+use super::node::{Files, Left, Node};
 use super::toy::Toy;
 use super::{E, TICK, World, groups, replica};
 use crate::{Base, BlockNumber, Index, Members, NodeId, Record, Session, Term};
 use std::collections::BTreeMap;
+
+/// The time in milliseconds that the sync of recovered blocks takes.
+const SYNC: u64 = 3;
 
 /// The rate of an exact clock.
 pub(crate) const EXACT: u64 = 1_000;
@@ -16,6 +19,8 @@ pub(crate) struct Machine {
     /// The log. While the process runs, `node` has it, and this is empty. The same is true of
     /// `files`, the received snapshots.
     pub(crate) disk: Vec<Block>,
+    /// The block that was being written when the process was killed. It is in the page cache alone.
+    cached: Option<Block>,
     files: Files,
     starts: u64,
     /// The time until which the disk hangs, and the time at which the block in flight is durable.
@@ -53,6 +58,7 @@ impl Machine {
         Self {
             node: None,
             disk: vec![block],
+            cached: None,
             files: Files::new(),
             starts: 0,
             hangs: 0,
@@ -90,10 +96,7 @@ impl World {
     pub(crate) fn crash(&mut self, node: NodeId, flight_is_kept: bool) {
         let machine = self.machines.get_mut(&node).unwrap();
         let Some(mut it) = machine.node.take() else { return };
-        if let Some(block) = it.flight.take().filter(|_| flight_is_kept) {
-            super::disk::take(self.judge.disks.entry(node).or_default(), &block.records);
-            it.durable.push(block);
-        }
+        machine.cached = it.flight.take().filter(|_| flight_is_kept);
         (machine.disk, machine.files) = (it.durable, it.files);
         machine.paused = 0;
         let refused = self.random.bool();
@@ -114,7 +117,9 @@ impl World {
         machine.heard.clear();
         let is_kept = self.defect.is_some_and(|it| it.keeps_sessions());
         let session = Session(if is_kept { 1 } else { machine.starts });
-        let disk = (std::mem::take(&mut machine.disk), std::mem::take(&mut machine.files));
+        let files = std::mem::take(&mut machine.files);
+        let disk: Left = (std::mem::take(&mut machine.disk), machine.cached.take(), files);
+        machine.flush_at = self.now + SYNC;
         let views = super::disk::recover(&disk.0);
         assert_eq!(self.judge.disks[&node], views, "recovery finds what became durable");
         let placed = &self.placed;
@@ -138,8 +143,14 @@ impl World {
 
     /// The node's disk loses its last blocks, and a new process recovers from what is left.
     pub(crate) fn lose_blocks(&mut self, node: NodeId, blocks: usize) {
-        self.crash(node, true);
-        let disk = &mut self.machine(node).disk;
+        self.crash_and_lose(node, true, blocks);
+    }
+
+    fn crash_and_lose(&mut self, node: NodeId, flight_is_kept: bool, blocks: usize) {
+        self.crash(node, flight_is_kept);
+        let machine = self.machine(node);
+        let disk = &mut machine.disk;
+        disk.extend(machine.cached.take().filter(|it| !it.records.is_empty()));
         disk.truncate(disk.len() - blocks);
         let views = super::disk::recover(disk);
         self.judge.disks.insert(node, views);
@@ -160,12 +171,7 @@ impl World {
         });
         self.judge.disks.insert(node, kept);
         if is_safe {
-            self.crash(node, false);
-            let disk = &mut self.machine(node).disk;
-            disk.pop();
-            let views = super::disk::recover(disk);
-            self.judge.disks.insert(node, views);
-            self.start(node);
+            self.crash_and_lose(node, false, 1);
             self.lost_blocks += 1;
         }
     }

@@ -203,7 +203,7 @@ impl World {
     /// Adds records to the open entry of the group at this node, if the node accepts proposals.
     pub(crate) fn propose(&mut self, node: NodeId, group: Group, records: &[u8]) {
         self.with(node, |it, _| {
-            if it.is_open(group) {
+            if it.replicas.is_open(group) {
                 let index = it.replicas.next_index(group).unwrap();
                 it.groups.get_mut(&group).unwrap().accept(index, records);
             }

@@ -23,6 +23,10 @@ const CACHE_BYTES: usize = 200;
 /// The snapshots that replicas of a node have received, by replica and index. They are durable.
 pub(crate) type Files = BTreeMap<(Group, ReplicaId, Index), Toy>;
 
+/// The remains of a process: the blocks on its disk, the block in flight if it is in the page
+/// cache, and the snapshots.
+pub(crate) type Left = (Vec<Block>, Option<Block>, Files);
+
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) session: Session,
@@ -47,12 +51,16 @@ impl Node {
     pub(crate) fn start(
         id: NodeId,
         session: Session,
-        (durable, files): (Vec<Block>, Files),
+        (durable, cached, files): Left,
         placed: &Placements,
         defect: Option<Defect>,
         judge: &mut Judge,
     ) -> Self {
-        let log = recover(&durable);
+        let mut log = recover(&durable);
+        // The recovered blocks are synced before the first block is written.
+        let records = cached.map_or(Vec::new(), |it| it.records);
+        take(&mut log, &records);
+        let tail = Block { number: BlockNumber::RECOVERED, records };
         let mine = |(group, it): &(&Group, &View)| placed.has(**group, it.replica.unwrap());
         let known = |group: &Group| placed.of(*group);
         let groups = log.iter().filter(mine);
@@ -61,12 +69,8 @@ impl Node {
         let config = Config { slots: SLOTS, cache_bytes: CACHE_BYTES };
         let replicas = Replicas::new(config, groups, &mut out);
         let replicas = replicas.unwrap_or_else(|it| panic!("{id:?} does not start: {it:?}"));
-        let state = |(group, view): (&Group, &View)| {
-            let mut state = State::of(view);
-            state.committed = view.commit;
-            (*group, state)
-        };
-        let groups = log.iter().filter(mine).map(state).collect();
+        let groups = log.iter().filter(mine);
+        let groups = groups.map(|(group, view)| (*group, State::of(view))).collect();
         let mut node = Self {
             id,
             session,
@@ -75,7 +79,7 @@ impl Node {
             log,
             number: BlockNumber(1),
             open: Vec::new(),
-            flight: None,
+            flight: Some(tail),
             durable,
             sent: Vec::new(),
             restores: BTreeSet::new(),
@@ -84,6 +88,9 @@ impl Node {
             defect,
         };
         node.follow(out, judge);
+        if defect == Some(Defect::EarlySync) {
+            node.call(judge, |replicas, out| replicas.persisted(BlockNumber::RECOVERED, out));
+        }
         let groups: Vec<Group> = node.groups.keys().copied().collect();
         groups.into_iter().for_each(|it| node.apply(it, judge));
         node
@@ -211,11 +218,6 @@ impl Node {
         self.sent.extend(out.send);
     }
 
-    /// Whether the node accepts records of the group.
-    pub(crate) fn is_open(&self, group: Group) -> bool {
-        self.replicas.is_open(group)
-    }
-
     /// Ends the open block, unless one is being written.
     pub(crate) fn seal(&mut self, judge: &mut Judge) -> bool {
         if self.flight.is_some() {
@@ -272,7 +274,9 @@ impl Node {
         let Some(block) = self.flight.take() else { return };
         let number = block.number;
         take(judge.disks.entry(self.id).or_default(), &block.records);
-        self.durable.push(block);
+        if !block.records.is_empty() {
+            self.durable.push(block);
+        }
         self.call(judge, |replicas, out| replicas.persisted(number, out));
         let groups: Vec<Group> = self.groups.keys().copied().collect();
         for group in groups {

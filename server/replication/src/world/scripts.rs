@@ -182,6 +182,45 @@ fn a_session_that_is_used_again_is_found() {
     assert!(world.judge.faults[0].contains("committed on 1 disks"), "{:?}", world.judge.faults);
 }
 
+/// A follower is killed while its block is being written. The next process reads the block from the
+/// page cache, and its disk hangs. So only the leader's disk has the entry.
+fn read_from_the_cache(defect: Option<Defect>) -> World {
+    let mut world = World::with_defect(7, defect);
+    world.run(2 * E);
+    let group = Group(1);
+    let leader = world.leader(group).unwrap();
+    let [killed, absent] = world.others(leader)[..] else { panic!("three nodes") };
+    world.isolate(absent, true);
+    world.run(20);
+    world.machines.get_mut(&killed).unwrap().hangs = world.now + 500;
+    world.propose(leader, group, b"records");
+    world.run(30);
+    let last = world.node(killed).unwrap().log[&group].last();
+    assert_eq!(world.node(leader).unwrap().log[&group].last(), last);
+    world.crash(killed, true);
+    world.start(killed);
+    assert_eq!(world.node(killed).unwrap().log[&group].last(), last);
+    world.run(300);
+    assert_eq!(world.leader(group), Some(leader));
+    world
+}
+
+#[test]
+fn an_entry_in_the_page_cache_does_not_count() {
+    let mut world = read_from_the_cache(None);
+    let (group, before) = (Group(1), world.judge.top(Group(1)));
+    world.run(300);
+    assert!(world.judge.top(group) > before, "its disk has it now");
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+}
+
+#[test]
+fn a_promise_from_the_page_cache_is_found() {
+    let world = read_from_the_cache(Some(Defect::EarlySync));
+    assert!(world.judge.faults[0].contains("committed on 1 disks"), "{:?}", world.judge.faults);
+}
+
 /// A leader that is cut off applies records that are not committed, and undoes them.
 #[test]
 fn a_deposed_leader_undoes_and_leads_again() {

@@ -41,7 +41,7 @@ impl State {
     pub(crate) fn of(log: &View) -> Self {
         Self {
             role: Role::Follower { leader: None },
-            committed: log.base.index,
+            committed: log.commit,
             members: log.base.members.clone(),
             open: Vec::new(),
             waiting: Vec::new(),

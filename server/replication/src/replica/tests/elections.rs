@@ -151,7 +151,10 @@ fn recovery_applies_changes() {
     let learner = replica(4);
     let mut group = recovered();
     group.tail[1].kind = Kind::Change(Change::AddLearner(learner));
-    let bench = Bench::of(group);
+    let mut bench = Bench::of(group);
     let members = Members { learners: vec![learner], ..voters(&[1, 2, 3]) };
     assert_eq!(bench.out.members, [(GROUP, Index(3), members)]);
+    // raft knows that the machines have what is committed: otherwise it would not stand.
+    bench.tick(20);
+    assert_eq!(bench.replica.role(), Role::Candidate);
 }

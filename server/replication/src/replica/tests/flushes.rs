@@ -52,6 +52,23 @@ fn an_acknowledgement_waits_for_the_block_of_its_entries() {
     assert_eq!(bench.sent_to(2), [last]);
 }
 
+/// A process was killed while its last block was being written, and the next one reads the block
+/// from the page cache.
+#[test]
+fn nothing_is_acknowledged_before_what_was_recovered_is_durable() {
+    let mut group = recovered();
+    (group.term, group.vote) = (Term(3), Some(replica(3)));
+    let mut bench = Bench::unsynced(group);
+    bench.hear(3, Term(3), vote(false, (12, 2)));
+    bench.hear(3, Term(3), append((12, 2), 12, &[]));
+    bench.hear(3, Term(3), append((13, 3), 12, &[]));
+    let rejected = bench.sent_to(3);
+    assert!(matches!(rejected[..], [Body::Rejected { .. }]), "{rejected:?}");
+    assert_eq!(bench.out.log, []);
+    bench.durable(BlockNumber::RECOVERED);
+    assert_eq!(bench.sent_to(3), [granted(false), Body::Appended { last: LAST }]);
+}
+
 /// Injected fault 3: a vote is not durable.
 #[test]
 fn a_vote_waits_until_it_is_durable() {

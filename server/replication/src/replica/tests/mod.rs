@@ -90,14 +90,20 @@ impl Bench {
         Self::of(recovered())
     }
 
+    /// The blocks that recovery found are durable.
     fn of(group: RecoveredGroup) -> Self {
+        let mut bench = Self::unsynced(group);
+        bench.durable(BlockNumber::RECOVERED);
+        bench
+    }
+
+    /// The last block that recovery found may be in the page cache alone.
+    pub(crate) fn unsynced(group: RecoveredGroup) -> Self {
         let mut out = Output::default();
         let open = BlockNumber(1);
         let mut turn = Turn { open, out: &mut out };
         let replica = Replica::recovered(50, group, &mut turn).unwrap();
-        let mut bench = Self { replica, open, out, gone: BTreeSet::new() };
-        bench.call(|replica, turn| replica.applied(LAST, turn));
-        bench
+        Self { replica, open, out, gone: BTreeSet::new() }
     }
 
     /// A replica that has no entry.
