@@ -2,6 +2,7 @@
 
 use crate::{
     Base, Body, Change, Content, Entry, Group, Index, Members, PeerMessage, ReplicaId, Round, Term,
+    Tick,
 };
 use bytes::Bytes;
 use raft::eraftpb::{
@@ -121,7 +122,7 @@ pub(crate) fn message_from_raft(group: Group, mut raft: Message) -> PeerMessage 
         | MessageType::MsgReadIndexResp => panic!("raft sent {kind:?} to another replica"),
     };
     let (from, to) = (replica_from_raft(raft.from), replica_from_raft(raft.to));
-    PeerMessage { group, from, to, term: term_from_raft(raft.term), body }
+    PeerMessage { group, from, to, term: term_from_raft(raft.term), echo: Tick::NONE, body }
 }
 
 /// An entry with a change of members has the change in raft's `context`. raft parses the entry's
@@ -293,7 +294,8 @@ mod tests {
     fn each_message_is_the_same_after_raft() {
         for body in bodies() {
             let term = Term(Term::LIMIT.0 - 1);
-            let message = PeerMessage { group: Group(3), from: FROM, to: TO, term, body };
+            let message =
+                PeerMessage { group: Group(3), from: FROM, to: TO, term, echo: Tick::NONE, body };
             let raft = message_to_raft(message.clone());
             assert_eq!(message_from_raft(Group(3), raft), message);
         }

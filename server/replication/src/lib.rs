@@ -13,7 +13,9 @@
 //! - [`replica`]: one replica: raft's state machine with its log.
 //! - [`validation`]: the checks of a message before raft sees it.
 //! - [`ranks`]: the order in which voters stand for election.
+//! - [`tick`]: the ticks by which a message shows its age.
 //! - [`output`]: the consequences of a call, for the caller.
+//! - `heard`: the newest ticks of the shards of other nodes.
 //! - `rounds`: the rounds by which a leader shows that it still leads.
 //! - `unflushed`: the blocks that a replica waits for.
 //! - `log`: the index of a replica's log. `storage` is raft's view of it, and `wants` has the parts
@@ -24,6 +26,7 @@
 
 mod convert;
 pub mod entry;
+mod heard;
 pub mod ids;
 mod injected;
 mod log;
@@ -35,6 +38,7 @@ pub mod replica;
 pub mod replicas;
 mod rounds;
 mod storage;
+pub mod tick;
 mod unflushed;
 pub mod validation;
 mod wants;
@@ -42,10 +46,12 @@ mod wants;
 mod world;
 
 pub use entry::{Content, Entry, EntryHead, Kind};
+pub use heard::shard_of;
 pub use ids::{BlockNumber, Group, Index, NodeId, ReplicaId, Session, Term};
 pub use members::{Base, Change, Members};
 pub use message::{Body, PeerMessage, Round};
 pub use output::{Output, Record, Role};
 pub use replica::{NotNow, RecoveredGroup, Refused};
 pub use replicas::{Config, Replicas, StillVoter};
+pub use tick::Tick;
 pub use validation::Lie;

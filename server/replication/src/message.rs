@@ -4,7 +4,7 @@
 //! each only the fields that it uses. So most messages that would make raft panic cannot be
 //! expressed. The others are found by the validation.
 
-use crate::{Base, Entry, Group, Index, ReplicaId, Term};
+use crate::{Base, Entry, Group, Index, ReplicaId, Term, Tick};
 
 /// A message from one replica of a group to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,9 @@ pub struct PeerMessage {
     /// The sender's term. A pre-vote, and the vote that grants it, have the term of the election
     /// that may follow.
     pub term: Term,
+    /// The newest tick of the receiver that the sender knew when it made the message, which may
+    /// have waited for a flush since.
+    pub echo: Tick,
     pub body: Body,
 }
 

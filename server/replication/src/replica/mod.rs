@@ -12,6 +12,7 @@ mod peers;
 mod ready;
 
 use crate::convert::message_to_raft;
+use crate::heard::Heard;
 use crate::injected::Injected;
 use crate::log::{Log, Start};
 use crate::output::{Output, Record, Role};
@@ -81,6 +82,7 @@ impl RecoveredGroup {
 /// The calls of a turn write to the open block, and to the output.
 pub(crate) struct Turn<'a> {
     pub(crate) open: BlockNumber,
+    pub(crate) heard: &'a Heard,
     pub(crate) out: &'a mut Output,
 }
 
@@ -224,6 +226,11 @@ impl Replica {
         self.id
     }
 
+    /// The newest term that the replica has heard of.
+    pub(crate) fn term(&self) -> Term {
+        self.vote.0
+    }
+
     pub(crate) fn next_index(&self) -> Index {
         self.raft.store().last().next()
     }
@@ -242,6 +249,7 @@ impl Replica {
         self.state == State::Quarantined
     }
 
+    #[cfg(test)]
     pub(crate) fn is_gone(&self) -> bool {
         self.state == State::Gone
     }

@@ -34,10 +34,11 @@ impl Replica {
         self.take_entries(ready.take_entries(), turn);
         let committed = ready.take_committed_entries();
         let reads = ready.take_read_states();
-        // raft's leaders wait for no flush of their own; the others would wait with each message.
-        let free = self.messages(ready.take_messages());
-        let (early, held) =
-            self.messages(ready.take_persisted_messages()).into_iter().partition(may_leave_early);
+        // raft lets a leader send its messages before its own flush. In any other role it would
+        // keep every message until the flush.
+        let free = self.messages(ready.take_messages(), turn);
+        let waiting = self.messages(ready.take_persisted_messages(), turn);
+        let (early, held) = waiting.into_iter().partition(may_leave_early);
         self.raft.advance_append_async(ready);
         self.end_installs(&free);
         free.into_iter().chain::<Vec<_>>(early).for_each(|it| Self::send(it, turn));
@@ -66,8 +67,14 @@ impl Replica {
         }
     }
 
-    fn messages(&self, messages: Vec<Message>) -> Vec<PeerMessage> {
-        messages.into_iter().map(|it| message_from_raft(self.group, it)).collect()
+    /// raft has made these messages in the call that has not returned yet.
+    fn messages(&self, messages: Vec<Message>, turn: &Turn<'_>) -> Vec<PeerMessage> {
+        let message = |it| {
+            let it = message_from_raft(self.group, it);
+            let echo = turn.heard.newest(it.to.node(), self.group, self.slots);
+            PeerMessage { echo, ..it }
+        };
+        messages.into_iter().map(message).collect()
     }
 
     fn take_snapshot(&mut self, ready: &Ready, turn: &mut Turn<'_>) {

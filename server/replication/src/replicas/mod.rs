@@ -17,12 +17,14 @@
 
 mod cache;
 
+use crate::heard::Heard;
 use crate::output::{Output, Role};
 use crate::ranks::ELECTION_TICKS;
 use crate::replica::{NotNow, RecoveredGroup, Refused, Replica, Turn};
 use crate::validation::Lie;
 use crate::{
     Base, BlockNumber, Change, Entry, Group, Index, NodeId, PeerMessage, ReplicaId, Round, Session,
+    Tick,
 };
 use bytes::Bytes;
 use cache::Cache;
@@ -43,6 +45,8 @@ pub struct Replicas {
     open: BlockNumber,
     /// The newest known process of each node. It is kept when the connection ends.
     sessions: BTreeMap<NodeId, Session>,
+    /// The newest ticks of these processes that were heard.
+    heard: Heard,
     /// The nodes whose process is known to be gone.
     gone: BTreeSet<NodeId>,
     cache: Cache,
@@ -61,22 +65,24 @@ impl Replicas {
         recovered: Vec<RecoveredGroup>,
         out: &mut Output,
     ) -> Result<Self, (Group, Refused)> {
-        let open = BlockNumber(1);
-        let mut replicas = BTreeMap::new();
-        for it in recovered {
-            let group = it.group;
-            let replica = Replica::recovered(config.slots, it, &mut Turn { open, out });
-            replicas.insert(group, replica.map_err(|refused| (group, refused))?);
-        }
-        replicas.retain(|_, it: &mut Replica| !it.is_gone());
-        Ok(Self {
+        let mut all = Self {
             config,
-            replicas,
-            open,
+            replicas: BTreeMap::new(),
+            open: BlockNumber(1),
             sessions: BTreeMap::new(),
+            heard: Heard::default(),
             gone: BTreeSet::new(),
             cache: Cache::new(config.cache_bytes),
-        })
+        };
+        let before = Before::of(out);
+        for it in recovered {
+            let group = it.group;
+            let turn = &mut Turn { open: all.open, heard: &all.heard, out };
+            let replica = Replica::recovered(config.slots, it, turn);
+            all.replicas.insert(group, replica.map_err(|refused| (group, refused))?);
+        }
+        all.end_call(before, out);
+        Ok(all)
     }
 
     /// Group 0 has placed a new replica here. `known` has all replicas of the group that it has
@@ -99,7 +105,7 @@ impl Replicas {
             }
             Some(_) | None => {}
         }
-        let turn = &mut Turn { open: self.open, out };
+        let turn = &mut Turn { open: self.open, heard: &self.heard, out };
         let born = Replica::born(self.config.slots, group, replica, known, turn);
         self.replicas.insert(group, born);
         Ok(())
@@ -139,11 +145,41 @@ impl Replicas {
     pub fn connected(&mut self, node: NodeId, session: Session) {
         self.gone.remove(&node);
         let is_new = self.sessions.insert(node, session) != Some(session);
+        if is_new {
+            self.heard.forget(node);
+        }
         self.replicas.values_mut().for_each(|it| it.connected(node, is_new));
     }
 
-    /// The connection with a node has ended. `refused`: its port refused the next one, so no
-    /// process has it. Elections do not wait for such a leader, until the node is heard again.
+    /// A shard of a process of a node says its newest tick. From now on, the messages to this node
+    /// echo it in the groups that the shard has. An older process is not heard. `shard` is the
+    /// number of the shard, and that of all shards of the node.
+    ///
+    /// # Panics
+    ///
+    /// If the node has no such shard.
+    pub fn heard(&mut self, (node, session): (NodeId, Session), shard: (u16, u16), tick: Tick) {
+        if self.sessions.get(&node) == Some(&session) {
+            self.heard.add(node, shard, tick);
+        }
+    }
+
+    /// The newest known process of each node. Replicas that are loaded again in the same process
+    /// have to hear of each of them ([`Self::connected`]): the connections have not ended.
+    pub fn sessions(&self) -> impl Iterator<Item = (NodeId, Session)> {
+        self.sessions.iter().map(|(node, session)| (*node, *session))
+    }
+
+    /// Whether the message would be dropped without a look at its records: an older process of the
+    /// node has sent it, it is to an older replica of this node, or it is of an older term.
+    pub fn is_outdated(&self, (node, session): (NodeId, Session), message: &PeerMessage) -> bool {
+        let is_of = |it: &Replica| it.id() == message.to && it.term() <= message.term;
+        self.sessions.get(&node) != Some(&session)
+            || !self.replicas.get(&message.group).is_some_and(is_of)
+    }
+
+    /// The connection with a node has ended. `refused`: the node's port refused a new connection,
+    /// so its process is gone. Elections do not wait for such a node until it is heard again.
     pub fn lost(&mut self, node: NodeId, refused: bool, out: &mut Output) {
         if refused {
             self.gone.insert(node);
@@ -295,24 +331,41 @@ impl Replicas {
         out: &mut Output,
         call: impl FnOnce(&mut Replica, &mut Turn<'_>) -> T,
     ) -> Option<T> {
-        let before = out.log.len();
+        let before = Before::of(out);
         let replica = self.replicas.get_mut(&group)?;
-        let result = call(replica, &mut Turn { open: self.open, out });
-        self.cache.add(self.open, &out.log[before..]);
-        if replica.is_gone() {
-            self.replicas.remove(&group);
-        }
+        let turn = &mut Turn { open: self.open, heard: &self.heard, out };
+        let result = call(replica, turn);
+        self.end_call(before, out);
         Some(result)
     }
 
     /// Calls each replica.
     fn each(&mut self, out: &mut Output, mut call: impl FnMut(&mut Replica, &mut Turn<'_>)) {
-        let before = out.log.len();
+        let before = Before::of(out);
         for replica in self.replicas.values_mut() {
-            call(replica, &mut Turn { open: self.open, out });
+            call(replica, &mut Turn { open: self.open, heard: &self.heard, out });
         }
-        self.cache.add(self.open, &out.log[before..]);
-        self.replicas.retain(|_, it| !it.is_gone());
+        self.end_call(before, out);
+    }
+
+    /// Counts the new records in memory, and drops the replicas that have left their groups.
+    fn end_call(&mut self, before: Before, out: &Output) {
+        self.cache.add(self.open, &out.log[before.log..]);
+        for group in &out.gone[before.gone..] {
+            self.replicas.remove(group);
+        }
+    }
+}
+
+/// The lengths of an output's lists before a call of replicas.
+struct Before {
+    log: usize,
+    gone: usize,
+}
+
+impl Before {
+    fn of(out: &Output) -> Self {
+        Self { log: out.log.len(), gone: out.gone.len() }
     }
 }
 

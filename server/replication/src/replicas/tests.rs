@@ -174,6 +174,7 @@ fn messages_of_an_older_process_are_dropped() {
         from: replica(NodeId(3)),
         to: replica(NodeId(2)),
         term: Term(term),
+        echo: Tick::NONE,
         body: Body::Vote {
             pre: false,
             transfer: true,
@@ -212,14 +213,76 @@ fn a_new_replica_does_not_replace_a_voter() {
     assert_eq!(out.log.len(), 1);
 }
 
-/// It acknowledges nothing and does not vote, so nothing depends on it.
+/// A read that waits for a round of a replica that is removed must not wait for ever.
+#[test]
+fn the_rounds_of_a_removed_replica_have_failed() {
+    let mut trio = Trio::new();
+    trio.ticks_to_leaders();
+    let leader = trio.of(NodeId(1));
+    let mut out = Output::default();
+    let rounds = [(); 2].map(|()| leader.confirm(Group(1), &mut out).unwrap());
+    leader.confirm(Group(2), &mut out).unwrap();
+    leader.remove(Group(1), &mut out);
+    assert_eq!(out.roles, [(Group(1), Role::Follower { leader: None })]);
+    assert_eq!(out.failed, rounds.map(|it| (Group(1), it)));
+    assert_eq!(out.gone, [Group(1)]);
+    assert_eq!(leader.role(Group(1)), None);
+    // It is gone already.
+    let mut out = Output::default();
+    leader.remove(Group(1), &mut out);
+    assert!(out.gone.is_empty());
+}
+
+#[test]
+fn the_ticks_of_an_older_process_are_not_echoed() {
+    let mut trio = Trio::new();
+    let replicas = trio.of(NodeId(1));
+    let shard = (0, 1);
+    let newest = |replicas: &Replicas, node| replicas.heard.newest(NodeId(node), Group(1), SLOTS);
+    replicas.heard((NodeId(2), SESSION), shard, Tick(9));
+    replicas.heard((NodeId(2), SESSION), shard, Tick(8));
+    assert_eq!(newest(replicas, 2), Tick(9));
+    replicas.heard((NodeId(2), Session(2)), shard, Tick(10));
+    replicas.heard((NodeId(4), SESSION), shard, Tick(10));
+    assert_eq!(newest(replicas, 2), Tick(9));
+    replicas.connected(NodeId(2), SESSION);
+    assert_eq!(newest(replicas, 2), Tick(9));
+    replicas.connected(NodeId(2), Session(2));
+    assert_eq!((newest(replicas, 2), newest(replicas, 4)), (Tick::NONE, Tick::NONE));
+}
+
+/// The shards of a node are not loaded at the same time, so their clocks may differ.
+#[test]
+fn a_message_echoes_the_shard_that_has_its_group() {
+    let mut trio = Trio::new();
+    let leader = trio.of(NodeId(1));
+    leader.heard((NodeId(2), SESSION), (0, 2), Tick(90));
+    leader.heard((NodeId(2), SESSION), (1, 2), Tick(70));
+    leader.heard((NodeId(3), SESSION), (0, 1), Tick(5));
+    let mut out = Output::default();
+    leader.tick(60, &mut out);
+    let mut found = BTreeSet::new();
+    for (node, message) in out.send {
+        let slot = message.group.0.checked_sub(1);
+        let expected = match (node, slot.map(|it| it % 2)) {
+            (NodeId(3), _) => 5,
+            (_, Some(1)) => 70,
+            _ => 90,
+        };
+        assert_eq!(message.echo, Tick(expected), "{message:?}");
+        found.insert(expected);
+    }
+    assert_eq!(found, [5, 70, 90].into());
+}
+
+/// A replica in quarantine acknowledges nothing and does not vote, so nothing depends on it.
 #[test]
 fn a_new_replica_replaces_a_voter_in_quarantine() {
     let mut trio = Trio::new();
     let (group, new) = (Group(1), ReplicaId::new(2, NodeId(3)));
     let (from, to) = (replica(NodeId(1)), replica(NodeId(3)));
     let body = Body::Heartbeat { commit: Index(9), round: None };
-    let message = PeerMessage { group, from, to, term: Term(2), body };
+    let message = PeerMessage { group, from, to, term: Term(2), echo: Tick::NONE, body };
     let replicas = trio.of(NodeId(3));
     let mut out = Output::default();
     let stepped = replicas.step((NodeId(1), SESSION), true, message, &mut out);
@@ -261,7 +324,8 @@ fn records_of_a_newer_replica_stay_until_they_are_durable() {
     replicas.cache = Cache::new(0);
     let mut out = Output::default();
     let mut step = |replicas: &mut Replicas, to, body| {
-        let message = PeerMessage { group, from: known[0], to, term: Term(2), body };
+        let message =
+            PeerMessage { group, from: known[0], to, term: Term(2), echo: Tick::NONE, body };
         replicas.step((NodeId(1), SESSION), true, message, &mut out).unwrap();
     };
     let content = Content::Records(Bytes::from_static(b"records"));
@@ -313,6 +377,7 @@ fn a_leader_commits_and_forgets() {
         from: replica(NodeId(3)),
         to: replica(NodeId(1)),
         term: Term(2),
+        echo: Tick::NONE,
         body,
     };
     leader.step(from, true, message(Body::Heard { round: None }), &mut out).unwrap();

@@ -61,21 +61,21 @@ const fn found(defect: Defect, moves: bool, seed: u64, finding: &'static str) ->
 
 const FOUND: &[Found] = &[
     found(Defect::EarlyFlush, false, 0, "committed on"),
-    found(Defect::LostVotes, false, 84, "lead"),
+    found(Defect::LostVotes, false, 205, "lead"),
     found(Defect::LostTerms, false, 0, "does not start"),
     found(Defect::OwnFlushAnswers, false, 0, "answered, and not committed"),
     found(Defect::OlderEntryConfirms, false, 1, "a stale read"),
     found(Defect::NoUndo, false, 2, "other records"),
-    found(Defect::SameReplicaId, true, 3, "what was acknowledged"),
+    found(Defect::SameReplicaId, true, 1, "what was acknowledged"),
     found(Defect::CountedLearner, true, 0, "committed on"),
-    found(Defect::Inside(Injected::UncheckedHeartbeat), false, 10, "out of range"),
-    found(Defect::ChangeFirst, true, 0, "answered, and not committed"),
-    found(Defect::OldFrames, false, 158, "committed on"),
+    found(Defect::Inside(Injected::UncheckedHeartbeat), false, 11, "out of range"),
+    found(Defect::ChangeFirst, true, 1, "answered, and not committed"),
+    found(Defect::OldFrames, false, 222, "committed on"),
     found(Defect::TicksFirst, false, 2, "stands though its leader was heard"),
-    found(Defect::Inside(Injected::LeaseReads), false, 58, "a stale read"),
-    found(Defect::Inside(Injected::ElectionInInstall), true, 137, "Compacted"),
-    found(Defect::KeptSession, false, 22, "committed on"),
-    found(Defect::NewestRow, false, 1, "other records"),
+    found(Defect::Inside(Injected::LeaseReads), false, 17, "a stale read"),
+    found(Defect::Inside(Injected::ElectionInInstall), true, 211, "Compacted"),
+    found(Defect::KeptSession, false, 26, "committed on"),
+    found(Defect::NewestRow, false, 2, "other records"),
 ];
 
 /// Runs a seed with a defect, and returns the fault that is found.

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::defects::Defect;
-use crate::{Body, Group, Lie, NodeId, PeerMessage, Session, Term};
+use crate::{Body, Group, Lie, NodeId, PeerMessage, Session, Term, Tick};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Default)]
@@ -15,9 +15,8 @@ pub(super) struct Link {
 
 pub(super) struct OnTheWay {
     pub(super) at: u64,
-    /// The ticks of the sender, and the newest ones of the receiver that it knew.
-    pub(super) ticks: u64,
-    pub(super) echo: u64,
+    /// The newest tick of the sender.
+    pub(super) tick: Tick,
     pub(super) message: PeerMessage,
 }
 
@@ -74,10 +73,9 @@ impl World {
             && self.is_running(to)
             && let Some(it) = self.next_arrived(from, to)
         {
-            let machine = self.machine(to);
-            let heard = machine.heard.entry(from).or_default();
-            *heard = it.ticks.max(*heard);
-            let fresh = machine.is_fresh(it.echo);
+            let fresh = self.machine(to).tick.is_fresh(it.message.echo);
+            let node = self.machine(to).node.as_mut().expect("a node that runs");
+            node.replicas.heard((from, session), (0, 1), it.tick);
             self.count_learner(&it.message, fresh);
             self.step_message(to, (from, session), fresh, it.message);
         }
@@ -133,7 +131,7 @@ impl World {
         let machine = &self.machines[&leader];
         let is_answer = |it: &OnTheWay| {
             it.message.term == term
-                && machine.is_fresh(it.echo)
+                && machine.tick.is_fresh(it.message.echo)
                 && matches!(it.message.body, Body::Appended { .. } | Body::Heard { .. })
         };
         let voters = &self.judge.members(group).voters;

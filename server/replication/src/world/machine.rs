@@ -4,9 +4,8 @@ use super::disk::{Block, Written};
 use super::judge::Judge;
 use super::node::{Files, Left, Node};
 use super::toy::Toy;
-use super::{E, TICK, World, groups, replica};
-use crate::{Base, BlockNumber, Index, Members, NodeId, Record, Session, Term};
-use std::collections::BTreeMap;
+use super::{TICK, World, groups, replica};
+use crate::{Base, BlockNumber, Index, Members, NodeId, Record, Session, Term, Tick};
 
 /// The time in milliseconds that the sync of recovered blocks takes.
 const SYNC: u64 = 3;
@@ -32,11 +31,9 @@ pub(crate) struct Machine {
     pub(crate) rate: u64,
     /// The time since the last tick, by this clock.
     elapsed: u64,
-    pub(super) ticks: u64,
+    pub(super) tick: Tick,
     /// The ticks that the process has not handled.
     pub(super) owed: u32,
-    /// The newest tick of each other node that it has heard of.
-    pub(super) heard: BTreeMap<NodeId, u64>,
 }
 
 impl Machine {
@@ -67,9 +64,8 @@ impl Machine {
             rate: EXACT,
             // Nodes do not tick at the same time.
             elapsed: u64::from(node.0) * 17 * EXACT % (TICK * EXACT),
-            ticks: 0,
+            tick: Tick(1),
             owed: 0,
-            heard: BTreeMap::new(),
         }
     }
 
@@ -78,15 +74,9 @@ impl Machine {
         self.elapsed += self.rate;
         if self.elapsed >= TICK * EXACT {
             self.elapsed -= TICK * EXACT;
-            self.ticks += 1;
+            self.tick.0 += 1;
             self.owed += 1;
         }
-    }
-
-    /// Whether a message counts as contact: its sender has heard of a tick of this node within an
-    /// election timeout.
-    pub(super) fn is_fresh(&self, echo: u64) -> bool {
-        self.ticks - echo.min(self.ticks) <= E / TICK
     }
 }
 
@@ -114,7 +104,6 @@ impl World {
         let machine = self.machines.get_mut(&node).unwrap();
         machine.starts += 1;
         machine.owed = 0;
-        machine.heard.clear();
         let is_kept = self.defect.is_some_and(|it| it.keeps_sessions());
         let session = Session(if is_kept { 1 } else { machine.starts });
         let files = std::mem::take(&mut machine.files);
@@ -125,6 +114,7 @@ impl World {
         let placed = &self.placed;
         let started = Node::start(node, session, disk, placed, self.defect, &mut self.judge);
         self.machine(node).node = Some(started);
+        self.machine(node).tick = Tick(1);
         for other in self.others(node) {
             let there = self.node(other).map(|it| it.session);
             if let Some(there) = there {

@@ -15,7 +15,7 @@ mod machine;
 mod moves;
 mod node;
 mod scripts;
-mod seeds;
+pub(crate) mod seeds;
 mod state;
 mod toy;
 
@@ -157,8 +157,7 @@ impl World {
             if !link.cut {
                 let last = link.queue.back().map_or(0, |it| it.at);
                 let at = last.max(self.now + self.random.u64(..3));
-                let echo = machine.heard.get(&to).copied().unwrap_or(0);
-                link.queue.push_back(OnTheWay { at, ticks: machine.ticks, echo, message });
+                link.queue.push_back(OnTheWay { at, tick: machine.tick, message });
             }
         }
         for (group, to) in std::mem::take(&mut node.restores) {

@@ -7,19 +7,24 @@ use super::{World, groups};
 use crate::{Group, NodeId};
 use std::collections::BTreeMap;
 
+/// The first seed, if the environment names one. A failure prints its seed as this variable.
+pub(crate) const SEED: &str = "MUSTER_REPLICATION_SEED";
+
 /// The number of seeds, unless the environment says otherwise.
 const SEEDS: u64 = 6;
 
 /// The simulated time of a seed, in milliseconds, before its faults end.
 const TIME: u64 = 10_000;
 
-fn number(name: &str, otherwise: u64) -> u64 {
+/// A number in the environment.
+pub(crate) fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |it| it.parse().unwrap())
 }
 
-/// A single seed may be quiet.
-fn is_replay() -> bool {
-    std::env::var_os("MUSTER_REPLICATION_SEED").is_some()
+/// Whether the environment names a seed. Only this seed is run, unless a number of seeds is named,
+/// too. The tests expect certain events of several seeds together, but not of one alone.
+pub(crate) fn is_replay() -> bool {
+    std::env::var_os(SEED).is_some()
 }
 
 /// A random world with its clients. Has the time at which each process is started again, and the
@@ -206,11 +211,12 @@ pub(crate) fn run(
 
 /// Runs the seeds that the environment names, and sums up what happened in them.
 fn run_seeds(moves: bool) -> Sums {
-    let first = number("MUSTER_REPLICATION_SEED", 0);
+    let first = number(SEED, 0);
+    let seeds = number("MUSTER_REPLICATION_SEEDS", if is_replay() { 1 } else { SEEDS });
     let mut sums = Sums::default();
-    for seed in first..first + number("MUSTER_REPLICATION_SEEDS", SEEDS) {
-        let (world, moves) = run(seed, None, moves)
-            .unwrap_or_else(|fault| panic!("MUSTER_REPLICATION_SEED={seed}: {fault}"));
+    for seed in first..first + seeds {
+        let (world, moves) =
+            run(seed, None, moves).unwrap_or_else(|fault| panic!("{SEED}={seed}: {fault}"));
         sums.commits += groups().map(|it| world.judge.top(it).0).sum::<u64>();
         sums.early_commits += world.judge.early_commits;
         sums.answers += world.judge.answers;

@@ -1,6 +1,7 @@
 //! When a replica stands for election, and when it does not.
 
 use super::*;
+use crate::heard::Heard;
 
 #[test]
 fn the_rank_is_the_timeout_again_after_each_call() {
@@ -106,7 +107,7 @@ fn recovery_refuses_a_group_that_cannot_be() {
         let mut group = recovered();
         change(&mut group);
         let mut out = Output::default();
-        let mut turn = Turn { open: BlockNumber(1), out: &mut out };
+        let mut turn = Turn { open: BlockNumber(1), heard: &Heard::default(), out: &mut out };
         Replica::recovered(50, group, &mut turn).map(|_| ())
     };
     assert_eq!(refused(|_| ()), Ok(()));

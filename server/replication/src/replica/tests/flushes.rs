@@ -30,6 +30,21 @@ fn a_quorum_of_others_commits_before_the_leaders_flush() {
     assert_eq!(bench.replica.raft.raft.raft_log.applied, index.0);
 }
 
+/// Otherwise a leader would take the acknowledgement for contact with a follower that has meanwhile
+/// granted its vote to another.
+#[test]
+fn what_waits_for_a_flush_echoes_the_tick_of_its_making() {
+    let mut bench = Bench::follower();
+    bench.heard.add(NodeId(2), (0, 1), Tick(7));
+    bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
+    bench.heard.add(NodeId(2), (0, 1), Tick(90));
+    bench.flush();
+    let echoes: Vec<Tick> = bench.out.send.iter().map(|(_, it)| it.echo).collect();
+    assert_eq!(echoes, [Tick(7)]);
+    bench.hear(2, TERM, Body::Heartbeat { commit: LAST, round: None });
+    assert_eq!(bench.out.send[1].1.echo, Tick(90));
+}
+
 /// Injected fault 2: an acknowledgement leaves before the flush.
 #[test]
 fn an_acknowledgement_waits_for_the_block_of_its_entries() {

@@ -8,7 +8,8 @@ mod peers;
 
 use super::*;
 use crate::entry::Kind;
-use crate::{Change, Content, Entry};
+use crate::heard::Heard;
+use crate::{Change, Content, Entry, Tick};
 use bytes::Bytes;
 
 pub(crate) const GROUP: Group = Group(1);
@@ -27,6 +28,7 @@ pub(crate) struct Bench {
     open: BlockNumber,
     pub(crate) out: Output,
     gone: BTreeSet<NodeId>,
+    pub(crate) heard: Heard,
 }
 
 pub(crate) fn replica(node: u16) -> ReplicaId {
@@ -101,9 +103,9 @@ impl Bench {
     pub(crate) fn unsynced(group: RecoveredGroup) -> Self {
         let mut out = Output::default();
         let open = BlockNumber(1);
-        let mut turn = Turn { open, out: &mut out };
+        let mut turn = Turn { open, heard: &Heard::default(), out: &mut out };
         let replica = Replica::recovered(50, group, &mut turn).unwrap();
-        Self { replica, open, out, gone: BTreeSet::new() }
+        Self { replica, open, out, gone: BTreeSet::new(), heard: Heard::default() }
     }
 
     /// A replica that has no entry.
@@ -111,9 +113,9 @@ impl Bench {
         let mut out = Output::default();
         let open = BlockNumber(1);
         let placed = [replica(1), replica(2), replica(3)];
-        let mut turn = Turn { open, out: &mut out };
+        let mut turn = Turn { open, heard: &Heard::default(), out: &mut out };
         let replica = Replica::born(50, GROUP, replica(ME), &placed, &mut turn);
-        Self { replica, open, out, gone: BTreeSet::new() }
+        Self { replica, open, out, gone: BTreeSet::new(), heard: Heard::default() }
     }
 
     /// A follower of node 2 that has all entries.
@@ -150,7 +152,8 @@ impl Bench {
     }
 
     pub(crate) fn call<T>(&mut self, call: impl FnOnce(&mut Replica, &mut Turn<'_>) -> T) -> T {
-        call(&mut self.replica, &mut Turn { open: self.open, out: &mut self.out })
+        let turn = &mut Turn { open: self.open, heard: &self.heard, out: &mut self.out };
+        call(&mut self.replica, turn)
     }
 
     /// A message from the replica of another node.
@@ -164,7 +167,7 @@ impl Bench {
 
     pub(crate) fn tick(&mut self, ticks: u32) {
         for _ in 0..ticks {
-            let turn = &mut Turn { open: self.open, out: &mut self.out };
+            let turn = &mut Turn { open: self.open, heard: &self.heard, out: &mut self.out };
             self.replica.tick(&self.gone, turn);
         }
     }
@@ -200,7 +203,8 @@ impl Bench {
 }
 
 pub(crate) fn message(from: u16, term: Term, body: Body) -> PeerMessage {
-    PeerMessage { group: GROUP, from: replica(from), to: replica(ME), term, body }
+    let (from, to) = (replica(from), replica(ME));
+    PeerMessage { group: GROUP, from, to, term, echo: Tick::NONE, body }
 }
 
 pub(crate) fn granted(pre: bool) -> Body {

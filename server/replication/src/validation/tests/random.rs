@@ -2,7 +2,8 @@
 //! validation, it must not make the replica panic in any state.
 
 use super::*;
-use crate::{Content, Entry, Group, Members, NodeId, PeerMessage, Round};
+use crate::world::seeds::{SEED, is_replay, number};
+use crate::{Content, Entry, Group, Members, NodeId, PeerMessage, Round, Tick};
 use bytes::Bytes;
 
 /// The number of messages, unless the environment says otherwise.
@@ -11,23 +12,21 @@ const MESSAGES: u64 = 20_000;
 /// The number of messages to one replica. After these, the next replica begins.
 const OF_A_REPLICA: u64 = 1_000;
 
-/// The seed of the first replica. A failure prints the seed of its replica.
-const SEED: &str = "MUSTER_REPLICATION_SEED";
-
 #[test]
 fn no_message_makes_a_replica_panic() {
-    let number = |name: &str, otherwise| {
-        std::env::var(name).map_or(otherwise, |it| it.parse::<u64>().unwrap())
-    };
-    let messages = number("MUSTER_REPLICATION_MESSAGES", MESSAGES);
+    let otherwise = if is_replay() { OF_A_REPLICA } else { MESSAGES };
+    let replicas = number("MUSTER_REPLICATION_MESSAGES", otherwise).div_ceil(OF_A_REPLICA);
+    let messages = replicas * OF_A_REPLICA;
     let first = number(SEED, 0);
     let mut passed = 0;
-    for seed in first..first + messages.div_ceil(OF_A_REPLICA) {
+    for seed in first..first + replicas {
         let run = catch_unwind(|| Hostile::new(seed).run());
         passed += run.unwrap_or_else(|_| panic!("{SEED}={seed} repeats it"));
     }
     println!("{passed} of {messages} messages passed the validation");
-    assert!(passed > messages / 20, "the messages are too far from what a replica may hear");
+    // The replicas differ: of 5,000, the one that refused most let 32 of its 1,000 messages pass.
+    let one_in = if is_replay() && replicas == 1 { 50 } else { 20 };
+    assert!(passed > messages / one_in, "the messages are too far from what a replica may hear");
 }
 
 struct Hostile {
@@ -95,7 +94,8 @@ impl Hostile {
     fn message(&mut self) -> PeerMessage {
         let from = ReplicaId::new(1, NodeId(self.random.u16(1..5)));
         let to = self.bench.replica.id();
-        PeerMessage { group: Group(1), from, to, term: self.term(), body: self.body() }
+        let (group, echo) = (Group(1), Tick::NONE);
+        PeerMessage { group, from, to, term: self.term(), echo, body: self.body() }
     }
 
     fn body(&mut self) -> Body {
