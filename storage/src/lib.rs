@@ -46,6 +46,7 @@ pub mod progress;
 mod raw_record;
 mod segment_name;
 pub mod shard_log;
+pub mod slot_entry;
 pub mod snapshot;
 mod topic_rules;
 
@@ -68,4 +69,5 @@ pub use shard_log::{
     LogFile, ReadPlan, Reading, Recovered, RecoveredBatch, Recovery, SegmentExtent, SegmentWalk,
     ShardLog, Superseded,
 };
+pub use slot_entry::{EntryHead, EntryKind, Marker, NODE_GROUP, SlotEntry};
 pub use topic_rules::{KeyRule, TopicRule, TopicRules};

@@ -32,9 +32,12 @@ const UNPARTITIONED_INDEX: u32 = (1 << INDEX_BITS) - 1;
 const _: () = assert!(PARTITIONS_MAX <= 1 << INDEX_BITS);
 
 impl LogPartition {
+    /// The node's own partition in a replicated log. Its records are not replicated.
+    pub const NODE: Self = Self { topic: UNPARTITIONED, index: 1 };
+
     /// Whether the index is in range. The topic is not checked.
     pub fn is_valid(self) -> bool {
-        let partitions = if self.topic == UNPARTITIONED { 1 } else { PARTITIONS_MAX };
+        let partitions = if self.topic == UNPARTITIONED { 2 } else { PARTITIONS_MAX };
         (self.index as usize) < partitions
     }
 
@@ -42,7 +45,7 @@ impl LogPartition {
     pub(crate) fn to_bytes(self) -> [u8; 4] {
         debug_assert!(self.is_valid(), "{self:?} is out of range");
         let is_unpartitioned = self.topic == UNPARTITIONED;
-        let index = if is_unpartitioned { UNPARTITIONED_INDEX } else { self.index };
+        let index = if is_unpartitioned { UNPARTITIONED_INDEX - self.index } else { self.index };
         (u32::from(self.topic) << INDEX_BITS | index).to_be_bytes()
     }
 
@@ -60,7 +63,18 @@ impl LogPartition {
         let index = if is_unpartitioned { UNPARTITIONED_INDEX - index } else { index };
         let partition = Self { topic, index };
         let out_of_range = DecodeError::InvalidBatch("a partition that is out of range");
-        partition.is_valid().then_some(partition).ok_or(out_of_range)
+        let is_valid = partition.is_valid() && partition != Self::NODE;
+        is_valid.then_some(partition).ok_or(out_of_range)
+    }
+
+    /// Reads what [`LogPartition::to_bytes`] wrote for [`Self::NODE`].
+    ///
+    /// # Errors
+    /// The bytes name another partition.
+    pub(crate) fn of_node(bytes: [u8; 4]) -> Result<Self> {
+        let is_of_node = bytes == Self::NODE.to_bytes();
+        let other = DecodeError::InvalidBatch("another partition in an entry of the node");
+        is_of_node.then_some(Self::NODE).ok_or(other)
     }
 }
 
@@ -90,6 +104,15 @@ mod tests {
             assert_eq!(partition.to_bytes(), bytes);
             assert_eq!(LogPartition::from_bytes(bytes, TOPICS), Ok(partition));
         }
+    }
+
+    #[test]
+    fn the_partition_of_the_node_is_only_read_where_it_may_stand() {
+        let bytes = LogPartition::NODE.to_bytes();
+        assert_eq!(bytes, (-2i32).to_be_bytes());
+        assert_eq!(LogPartition::of_node(bytes), Ok(LogPartition::NODE));
+        assert!(LogPartition::of_node([0xff; 4]).is_err());
+        assert!(LogPartition::from_bytes(bytes, TOPICS).is_err());
     }
 
     #[test]
