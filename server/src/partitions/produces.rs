@@ -6,12 +6,13 @@ use super::lost_writes::put_error;
 use super::partition_id::PartitionId;
 use super::produce_answers::{Answer, place_of};
 use super::producers::Sequenced;
+use hashbrown::HashMap;
 use muster_codec::messages::PartitionProduceResponse;
 use muster_codec::{ErrorCode, Response};
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
 use muster_transactions::message::Producer;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The produces that are not answered yet.
