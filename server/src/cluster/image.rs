@@ -89,8 +89,10 @@ pub struct ClusterImage {
     /// The version of the topics: at least the position of their last change in shard 0's log, so
     /// that it also increases across restarts.
     topics_version: i64,
-    /// The version at which the newest topic was created, or a later one: a load of the log sets it
-    /// to `topics_version`.
+    /// The position of the last change of topics; 0 if there was none since the load.
+    changed_at: u64,
+    /// The version of the topics when the newest topic was created. It may also be a later version,
+    /// because a load of the log sets it to `topics_version`.
     newest_topic_version: i64,
     /// The version of access rights (ACLs and credentials): at least the position of their last
     /// change.
@@ -113,6 +115,8 @@ impl ClusterImage {
                 image.configs.set(TOPIC_RESOURCE, row.name, name, value);
             }
         }
+        // In a cluster the versions come from the log alone, whatever topics this server has.
+        image.date_all(0);
         image
     }
 
@@ -231,12 +235,18 @@ impl ClusterImage {
     }
 
     /// Applies the records of one operation, at its position in the log.
+    ///
+    /// The operations of a position become visible together, and have one version. So the nodes of
+    /// a cluster have the same versions, although a leader applies operations one by one, and the
+    /// others all of a position at once.
     pub(crate) fn apply_at(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
         let before = self.topics_version;
         records.iter().for_each(|record| self.apply(record));
         self.date_access(position, records);
         if self.topics_version > before {
-            self.topics_version = position.cast_signed().max(before + 1);
+            let is_first = position != std::mem::replace(&mut self.changed_at, position);
+            let first = position.cast_signed().max(before + 1);
+            self.topics_version = if is_first { first } else { before };
             self.newest_topic_version = if self.newest_topic_version > before {
                 self.topics_version
             } else {
@@ -298,7 +308,7 @@ impl ClusterImage {
     }
 
     fn date_all(&mut self, version: i64) {
-        (self.topics_version, self.newest_topic_version) = (version, version);
+        (self.topics_version, self.newest_topic_version, self.changed_at) = (version, version, 0);
         let deleted = Arc::make_mut(&mut self.deleted).values_mut();
         deleted.for_each(|topic| topic.version = version);
     }

@@ -98,15 +98,55 @@ fn a_deleted_topic_is_noted_until_its_tombstone() {
     assert_eq!((image.deleted().len(), image.version()), (0, version));
 }
 
+/// The leader of a cluster applies the operations of an entry one by one. Other nodes apply all of
+/// an entry at once.
+#[test]
+fn versions_do_not_depend_on_how_an_entry_is_applied() {
+    let removed = |id| ClusterRecord::Topic(TopicKey { topic_id: Uuid([id; 16]) }, None);
+    let noted = |id, name| deleted_topic_record(Uuid([id; 16]), Some((name, 7)));
+    let entries = [
+        (2, vec![vec![topic(1, "a", 1)], vec![topic(2, "b", 1)], vec![topic(1, "a", 2)]]),
+        (3, vec![vec![config("a", "retention.ms", Some("5"))]]),
+        (4, vec![vec![removed(1), noted(1, "a")], vec![topic(3, "c", 1)], vec![removed(3)]]),
+        (9, vec![vec![topic(2, "b", 4)]]),
+    ];
+    let config = Config::default();
+    let (mut leader, mut follower) = (ClusterImage::new(&config), ClusterImage::new(&config));
+    let mut versions = Vec::new();
+    for (index, operations) in entries {
+        operations.iter().for_each(|operation| leader.apply_at(index, operation));
+        follower.apply_at(index, &operations.concat());
+        assert_eq!(leader, follower, "after entry {index}");
+        versions.push((leader.version(), leader.version_of_newest()));
+    }
+    assert_eq!(versions, [(2, 2), (2, 2), (4, 4), (9, 4)]);
+}
+
+/// A shard was loaded again, so the versions are higher than the positions.
+#[test]
+fn each_position_that_changes_topics_has_another_version() {
+    let mut image = ClusterImage::default();
+    image.apply_at(5, &[topic(1, "a", 1)]);
+    let before = image.clone();
+    image.changed_since(&before);
+    let versions = [(6, 2), (6, 3), (7, 4)].map(|(position, partitions)| {
+        image.apply_at(position, &[topic(1, "a", partitions)]);
+        image.version()
+    });
+    assert_eq!(versions, [7, 7, 8]);
+}
+
 #[test]
 fn internal_topics_exist_but_are_no_user_topics() {
     let image = ClusterImage::new(&Config::default());
-    for (internal, configs) in InternalTopic::seen().zip([3, 5, 5]) {
+    let mut configs = Vec::new();
+    for internal in InternalTopic::seen() {
         let topic = image.topic_by_id(internal.id).unwrap();
         assert_eq!((&*topic.name, topic.partitions), (internal.name, 50));
         assert!(topic.is_internal());
-        assert_eq!(image.configs(TOPIC_RESOURCE, internal.name).unwrap().len(), configs);
+        configs.push(image.configs(TOPIC_RESOURCE, internal.name).unwrap().len());
     }
+    assert_eq!(configs, [3, 5, 5]);
     assert_eq!(image.topics().count(), 0);
     assert_eq!(image.all_topics_from("").count(), InternalTopic::seen().count());
 }
