@@ -368,6 +368,9 @@ impl<I: Io> Reactor<I> {
 
     /// Performs the shard's commands, in order.
     fn execute(&mut self, io: &mut I) -> Result<(), FileError> {
+        if self.commands.is_empty() {
+            return Ok(());
+        }
         let mut commands = std::mem::take(&mut self.commands);
         for command in commands.drain(..) {
             self.perform(io, command)?;
