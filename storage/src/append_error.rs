@@ -12,6 +12,8 @@ pub enum AppendError {
     Full,
     /// The offsets of a batch are before the end of its partition: they are taken already.
     NotNext,
+    /// Another node leads the slot. (A log does not know that: its caller does.)
+    NotLeader,
     /// The bytes are not a batch, or the partition of the batch is out of range.
     NotABatch,
 }
@@ -22,6 +24,7 @@ impl fmt::Display for AppendError {
             Self::TooLarge => "the records of one operation are larger than the limit",
             Self::Full => "too many records wait for the disk",
             Self::NotNext => "a batch that does not follow the last of its partition",
+            Self::NotLeader => "another node leads the slot",
             Self::NotABatch => "not a record batch",
         })
     }

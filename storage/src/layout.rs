@@ -2,6 +2,7 @@
 //! Kafka.
 
 use crate::log_partition::LogPartition;
+use crate::slot_entry::{EntryHead, SlotEntries, SlotEntry};
 use crate::topic_rules::TopicRules;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::Batch;
@@ -11,6 +12,44 @@ use muster_codec::wire::{DecodeError, Reader, Result};
 pub const FORMAT_VERSION: u16 = 1;
 /// The version of segments that compaction wrote.
 pub const COMPACTED_VERSION: u16 = 3;
+
+/// The versions of a replicated log: of blocks and segments, and of segments that compaction wrote.
+pub const REPLICATED_VERSION: u16 = 2;
+pub const REPLICATED_COMPACTED_VERSION: u16 = 4;
+
+/// The format of a segment and of all its blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// A block has batches, each preceded by its partition.
+    #[default]
+    Alone,
+    /// The log is replicated. A block has entries, and an entry has the batches of one slot.
+    Replicated,
+}
+
+impl Format {
+    fn block_version(self) -> u16 {
+        match self {
+            Self::Alone => FORMAT_VERSION,
+            Self::Replicated => REPLICATED_VERSION,
+        }
+    }
+
+    fn of_version(version: u16) -> Self {
+        match version {
+            REPLICATED_VERSION | REPLICATED_COMPACTED_VERSION => Self::Replicated,
+            _ => Self::Alone,
+        }
+    }
+
+    fn segment_version(self, is_compacted: bool) -> u16 {
+        match (self, is_compacted) {
+            (_, false) => self.block_version(),
+            (Self::Alone, true) => COMPACTED_VERSION,
+            (Self::Replicated, true) => REPLICATED_COMPACTED_VERSION,
+        }
+    }
+}
 
 /// "MSEG"
 pub const SEGMENT_MAGIC: u32 = 0x4d53_4547;
@@ -27,6 +66,7 @@ pub const PARTITION_BYTES: usize = 4;
 /// The bytes before the first record of a batch in a block: the partition and the batch's header.
 pub const ENTRY_HEADER_BYTES: usize = PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES;
 
+const VERSION_AT: usize = 4;
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 
@@ -38,6 +78,7 @@ const RECYCLED: u32 = 1;
 /// compacted segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
+    pub format: Format,
     pub block_bytes: u32,
     pub segment_bytes: u32,
     /// Segments of a log are numbered 1, 2, 3 and so on; the number is the file's name.
@@ -75,7 +116,7 @@ pub struct Compacted {
 impl SegmentHeader {
     /// Writes the header at the start of `block`.
     pub fn write(&self, block: &mut [u8]) {
-        let version = self.compacted.map_or(FORMAT_VERSION, |_| COMPACTED_VERSION);
+        let version = self.format.segment_version(self.compacted.is_some());
         let len = header_bytes(version);
         assert!(block.len() >= len);
         let flags = if self.is_recycled { RECYCLED } else { 0 };
@@ -106,7 +147,7 @@ impl SegmentHeader {
         let crc = reader.array().map(u32::from_be_bytes)?;
         let len = header_bytes(version);
         let header = bytes.get(..len).ok_or(DecodeError::UnexpectedEnd)?;
-        let is_whole = !is_known(version) || crc == crc32c::crc32c(&header[CRC_FROM..]);
+        let is_whole = !is_known(version) || crc == crc_of(header);
         if magic != SEGMENT_MAGIC || !is_whole {
             return Err(DecodeError::InvalidBatch("not the header of a segment"));
         }
@@ -116,11 +157,18 @@ impl SegmentHeader {
         let sequence = reader.array().map(u64::from_be_bytes)?;
         let log_id = reader.array().map(u64::from_be_bytes)?;
         let compacted = match version {
-            COMPACTED_VERSION => Some(Compacted::read(&mut reader)?),
+            COMPACTED_VERSION | REPLICATED_COMPACTED_VERSION => Some(Compacted::read(&mut reader)?),
             _ => None,
         };
-        let is_recycled = flags & RECYCLED != 0;
-        let header = Self { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted };
+        let header = Self {
+            format: Format::of_version(version),
+            block_bytes,
+            segment_bytes,
+            sequence,
+            log_id,
+            is_recycled: flags & RECYCLED != 0,
+            compacted,
+        };
         Ok((header, version))
     }
 
@@ -155,16 +203,24 @@ impl Compacted {
 
 /// Whether segments of this format version can be read.
 pub(crate) fn is_known(version: u16) -> bool {
-    matches!(version, FORMAT_VERSION | COMPACTED_VERSION)
+    header_versions().contains(&version)
+}
+
+fn header_versions() -> [u16; 4] {
+    [FORMAT_VERSION, REPLICATED_VERSION, COMPACTED_VERSION, REPLICATED_COMPACTED_VERSION]
 }
 
 fn header_bytes(version: u16) -> usize {
-    if version == COMPACTED_VERSION { COMPACTED_HEADER_BYTES } else { SEGMENT_HEADER_BYTES }
+    match version {
+        COMPACTED_VERSION | REPLICATED_COMPACTED_VERSION => COMPACTED_HEADER_BYTES,
+        _ => SEGMENT_HEADER_BYTES,
+    }
 }
 
 /// The header of a block. The batches follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
+    pub format: Format,
     /// The length of the header and the batches in bytes, without padding.
     pub length: u32,
     pub log_id: u64,
@@ -188,7 +244,7 @@ impl BlockHeader {
         assert!(self.length as usize >= BLOCK_HEADER_BYTES);
         assert!(self.length as usize <= block.len());
         put(block, 0, BLOCK_MAGIC.to_be_bytes());
-        put(block, 4, FORMAT_VERSION.to_be_bytes());
+        put(block, VERSION_AT, self.format.block_version().to_be_bytes());
         put(block, 6, [0; 2]);
         put(block, 12, self.length.to_be_bytes());
         put(block, 16, self.log_id.to_be_bytes());
@@ -205,9 +261,11 @@ impl BlockHeader {
         if reader.array().map(u32::from_be_bytes)? != BLOCK_MAGIC {
             return Err(DecodeError::InvalidBatch("not a block"));
         }
-        let _version_and_reserved = reader.i32()?;
+        let version = reader.array().map(u16::from_be_bytes)?;
+        let _reserved = reader.i16()?;
         let crc = reader.array().map(u32::from_be_bytes)?;
         let header = Self {
+            format: Format::of_version(version),
             length: reader.array().map(u32::from_be_bytes)?,
             log_id: reader.array().map(u64::from_be_bytes)?,
             segment: reader.array().map(u64::from_be_bytes)?,
@@ -246,7 +304,7 @@ impl<'a> Block<'a> {
         let length = header.length as usize;
         let block = bytes.get(..length).ok_or(DecodeError::UnexpectedEnd)?;
         let entries = block.get(BLOCK_HEADER_BYTES..).ok_or(DecodeError::UnexpectedEnd)?;
-        if crc != crc32c::crc32c(&block[CRC_FROM..]) {
+        if crc != crc_of(block) {
             return Err(DecodeError::InvalidBatch("the checksum of a block does not match"));
         }
         Ok(Self { header, entries })
@@ -260,21 +318,70 @@ impl<'a> Block<'a> {
     /// The batches of the block with their partitions. A batch of a topic that is not in `topics`
     /// is an error.
     pub fn entries(&self, topics: TopicRules) -> Entries<'a> {
-        Entries::new(self.entries, topics)
+        Entries::new(self.entries, topics, self.header.format)
+    }
+
+    /// The entries of the block; none if the log is not replicated.
+    pub fn slot_entries(&self) -> SlotEntries<'a> {
+        match self.header.format {
+            Format::Alone => SlotEntries::new(&[]),
+            Format::Replicated => SlotEntries::new(self.entries),
+        }
     }
 }
 
 /// Iterates over the batches of a block; ends at the first unreadable batch.
 #[derive(Debug, Clone)]
 pub struct Entries<'a> {
+    /// The batches that are left. In a replicated log, only those of the current entry.
     rest: &'a [u8],
     topics: TopicRules,
+    later: SlotEntries<'a>,
+    head: Option<EntryHead>,
+    /// The number of entries that were begun.
+    begun: u32,
 }
 
 impl<'a> Entries<'a> {
     /// Iterates over the bytes of a block after its header.
-    pub(crate) fn new(entries: &'a [u8], topics: TopicRules) -> Self {
-        Self { rest: entries, topics }
+    pub(crate) fn new(entries: &'a [u8], topics: TopicRules, format: Format) -> Self {
+        let (rest, later) = match format {
+            Format::Alone => (entries, &[][..]),
+            Format::Replicated => (&[][..], entries),
+        };
+        Self { rest, topics, later: SlotEntries::new(later), head: None, begun: 0 }
+    }
+
+    /// The batches of one entry.
+    pub(crate) fn of_entry(entry: &SlotEntry<'a>, topics: TopicRules) -> Self {
+        let head = Some(entry.head).filter(|head| head.kind.has_batches());
+        let rest = if head.is_some() { entry.body } else { &[] };
+        Self { rest, topics, later: SlotEntries::new(&[]), head, begun: 1 }
+    }
+
+    /// The head of the entry from which the last returned batch came. None if the log is not
+    /// replicated.
+    pub fn head(&self) -> Option<&EntryHead> {
+        self.head.as_ref()
+    }
+
+    /// The number within its block, from 0 on, of the entry from which the last returned batch
+    /// came.
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.begun.saturating_sub(1)
+    }
+
+    /// Goes to the next entry that has batches. False if there is none.
+    fn begin_entry(&mut self) -> Result<bool> {
+        for entry in &mut self.later {
+            let SlotEntry { head, body } = entry?;
+            self.begun += 1;
+            if head.kind.has_batches() && !body.is_empty() {
+                (self.head, self.rest) = (Some(head), body);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -283,20 +390,32 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
-            return None;
+            match self.begin_entry() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
+            }
         }
-        let entry = read_entry(self.rest, self.topics);
-        self.rest = match &entry {
-            Ok((_, batch)) => &self.rest[PARTITION_BYTES + batch.bytes.len()..],
-            Err(_) => &[],
-        };
+        let entry = read_entry(self.rest, self.topics, self.head.as_ref());
+        match &entry {
+            Ok((_, batch)) => self.rest = &self.rest[PARTITION_BYTES + batch.bytes.len()..],
+            Err(_) => (self.rest, self.later) = (&[], SlotEntries::new(&[])),
+        }
         Some(entry)
     }
 }
 
-fn read_entry(bytes: &[u8], topics: TopicRules) -> Result<(LogPartition, Batch<'_>)> {
+fn read_entry<'a>(
+    bytes: &'a [u8],
+    topics: TopicRules,
+    head: Option<&EntryHead>,
+) -> Result<(LogPartition, Batch<'a>)> {
     let mut reader = Reader::new(bytes);
-    let partition = LogPartition::from_bytes(reader.array()?, topics)?;
+    let partition = reader.array()?;
+    let partition = match head {
+        Some(head) if head.is_of_node() => LogPartition::of_node(partition)?,
+        Some(_) | None => LogPartition::from_bytes(partition, topics)?,
+    };
     Ok((partition, Batch::read(reader.rest())?))
 }
 
@@ -305,6 +424,19 @@ fn put<const N: usize>(block: &mut [u8], at: usize, value: [u8; N]) {
 }
 
 fn put_crc(whole: &mut [u8]) {
-    let crc = crc32c::crc32c(&whole[CRC_FROM..]);
+    let crc = crc_of(whole);
     put(whole, CRC_AT, crc.to_be_bytes());
+}
+
+/// The checksum of a header or block. In a replicated log it covers the version, too: damage to the
+/// version cannot make one format look like the other.
+fn crc_of(whole: &[u8]) -> u32 {
+    let version = &whole[VERSION_AT..CRC_AT];
+    let is_replicated =
+        version.first_chunk().copied().map(u16::from_be_bytes).map(Format::of_version);
+    let seed = match is_replicated {
+        Some(Format::Replicated) => crc32c::crc32c(version),
+        Some(Format::Alone) | None => 0,
+    };
+    crc32c::crc32c_append(seed, &whole[CRC_FROM..])
 }

@@ -27,17 +27,29 @@
 //! directory of a partition that is gone ([`OpenMode::may_be_lost`]).
 //!
 //! If a [`ShardLog`] has a [`CompactionConfig`], `poll` also compacts it.
+//!
+//! A [`ShardLog`] may be replicated ([`layout::Format`]). Then its blocks have entries of raft
+//! groups ([`slot_entry`]), and the caller seals each block, after it has proposed the records that
+//! were appended ([`ShardLog::end_entries`]). [`node_state`] has the node's own records of its
+//! groups. No program does so yet.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+// The tests' disk names this crate.
+#[cfg(test)]
+extern crate self as muster_storage;
+
 mod append_error;
+mod entry_check;
 pub mod file_op;
 mod held_files;
+mod injected;
 pub mod layout;
 pub mod limits;
 pub mod log_partition;
 mod newest;
+pub mod node_state;
 pub mod open_files;
 mod outbox;
 mod pace;
@@ -55,6 +67,7 @@ pub use file_op::{
     Creates, FileDone, FileId, FileKey, FileOp, FileRange, FileToken, OpenMode, Writes,
 };
 pub use log_partition::{LogPartition, PARTITIONS_MAX, UNPARTITIONED};
+pub use node_state::{NodeRecord, NodeState, ReplicaLog};
 pub use open_files::OpenFiles;
 pub use pace::Pace;
 pub use partition_log::{
@@ -65,9 +78,10 @@ pub use partition_log::{
 };
 pub use progress::Progress;
 pub use shard_log::{
-    CompactionConfig, CompactionNews, Corruption, Cut, KnownSegments, LogConfig, LogExtent,
-    LogFile, ReadPlan, Reading, Recovered, RecoveredBatch, Recovery, SegmentExtent, SegmentWalk,
-    ShardLog, Superseded,
+    CompactionConfig, CompactionNews, Corruption, Cut, EndedEntry, EntryId, EntryPlace, FetchPlan,
+    FetchedEntry, GroupLog, Kept, KnownSegments, LogConfig, LogExtent, LogFile, LogSlot, NewEntry,
+    OfferedEntry, ReadPlan, Reading, Recovered, RecoveredBatch, RecoveredItem, Recovery,
+    SegmentExtent, SegmentWalk, ShardLog, Superseded,
 };
 pub use slot_entry::{EntryHead, EntryKind, Marker, NODE_GROUP, SlotEntry};
 pub use topic_rules::{KeyRule, TopicRule, TopicRules};

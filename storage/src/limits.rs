@@ -1,6 +1,8 @@
 //! Limits of the logs and their buffers, and relations between these limits.
 
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
+use crate::log_partition::PARTITIONS_MAX;
+use crate::slot_entry::SLOT_ENTRY_BYTES;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 
 /// The smallest and the largest supported block size of a device.
@@ -17,9 +19,30 @@ pub const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
 pub const OPEN_BYTES_MAX: usize = 4 << 20;
 
 /// The longest block with padding. A crash during a write leaves at most this many torn bytes.
-pub const TORN_BYTES_MAX: usize =
-    (OPEN_BYTES_MAX + OPERATION_BYTES_MAX + BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES)
-        .next_multiple_of(BLOCK_BYTES_MAX as usize);
+pub const TORN_BYTES_MAX: usize = BLOCK_LEN_MAX.next_multiple_of(BLOCK_BYTES_MAX as usize);
+
+const BLOCK_LEN_MAX: usize =
+    OPEN_BYTES_MAX + OPERATION_BYTES_MAX + BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES;
+
+/// In a cluster: the bytes of a block that are kept free for each group. A node writes an entry
+/// without records, a change of members and the record of a vote of its own accord, and none of
+/// them can wait for another block.
+const OWN_BYTES_PER_GROUP: usize = 160;
+
+/// The bytes that are kept free for all groups together: headers of the node's own entries, and
+/// some records of members.
+const OWN_BYTES: usize = 2 << 10;
+
+/// The most bytes of a block that a node writes of its own accord, beside records of operations.
+pub const fn own_bytes_max(slots: u32) -> usize {
+    OWN_BYTES_PER_GROUP * (slots as usize + 1) + OWN_BYTES
+}
+
+/// [`TORN_BYTES_MAX`] of a replicated log.
+pub const fn replicated_torn_bytes_max(slots: u32) -> usize {
+    let bytes = BLOCK_LEN_MAX + SLOT_ENTRY_BYTES + own_bytes_max(slots);
+    bytes.next_multiple_of(BLOCK_BYTES_MAX as usize)
+}
 
 /// The smallest, default and largest size of a shard's segments. Recovery reads one whole segment
 /// at a time into memory.
@@ -109,6 +132,11 @@ pub const PARTITION_SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 const _: () = assert!(
     TORN_BYTES_MAX + BLOCK_BYTES_MAX as usize <= SEGMENT_BYTES_MIN as usize,
     "the longest block and the segment's own header fit in a segment"
+);
+const _: () = assert!(
+    replicated_torn_bytes_max(PARTITIONS_MAX as u32) + BLOCK_BYTES_MAX as usize
+        <= SEGMENT_BYTES_MIN as usize,
+    "the longest block of a cluster and the segment's own header fit in a segment"
 );
 const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);
 const _: () = assert!(SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX);

@@ -17,9 +17,15 @@ impl Progress {
         Self { accepted: position, submitted: position, flushed: 0 }
     }
 
-    /// Converts a progress whose count began with 0 when the log was opened at `position`.
-    /// `is_recovered` says whether the operations that were found in the opened log are flushed. If
-    /// they are not, no operation counts as flushed.
+    /// The progress of a Raft group, in entries. `accepted` includes the open entry. The entries up
+    /// to `visible` are committed and on stable storage.
+    pub(crate) fn of_group(accepted: u64, visible: u64) -> Self {
+        Self { accepted, submitted: visible, flushed: visible }
+    }
+
+    /// `self` counts operations from 0, beginning when the log was opened at `position`. The result
+    /// counts from `position`. `is_recovered` says whether the operations found in the opened log
+    /// are flushed; if they are not, no operation counts as flushed.
     pub(crate) fn counted_from(self, position: u64, is_recovered: bool) -> Self {
         Self {
             accepted: position + self.accepted,

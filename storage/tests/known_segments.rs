@@ -169,6 +169,62 @@ fn damage_that_is_older_than_a_snapshot_is_skipped() {
     assert!(spared > 20 && refused > 0);
 }
 
+impl Story {
+    /// Damages the last block of the first segment, and starts without it.
+    fn damaged() -> Self {
+        let mut story = Self::compacted();
+        let saved_to = story.log.progress().flushed();
+        story.disk.crash();
+        let first = story.disk.live.values_mut().next().unwrap();
+        let last = first.iter().rposition(|byte| *byte == 7).unwrap();
+        first[last] ^= 1;
+        assert!(recover(&story.disk, &compacting_config().dir).is_err());
+        story.restart_by(Recovery::new(TOPICS).sparing(saved_to));
+        story
+    }
+
+    /// Returns the batches that were read.
+    fn restart_by(&mut self, recovery: Recovery) -> Vec<Replayed> {
+        let (recovered, read) = recover_by(recovery, &self.disk, &compacting_config().dir).unwrap();
+        self.log = ShardLog::new(compacting_config(), recovered);
+        settle(&mut self.log, &mut self.disk, self.now);
+        read
+    }
+
+    fn rewrite(&mut self) {
+        let saved_to = self.log.progress().flushed();
+        let superseded = self.log.begin_rewrite().unwrap();
+        self.put(0, "key 0", 700);
+        self.log.end_rewrite(superseded, "kept".into());
+        compact(&mut self.log, &mut self.disk, &mut self.now);
+        assert_eq!(self.log.dropped_position(), saved_to);
+    }
+}
+
+/// Compaction wrote the segment after the snapshot, so recovery reads it. Nothing is left of its
+/// last block.
+#[test]
+fn a_compacted_segment_with_a_damaged_last_block_is_replaced_by_a_rewrite() {
+    Story::damaged().rewrite();
+}
+
+/// Older builds took the end of the block before for the end of such a segment, and wrote it to
+/// their next snapshot.
+#[test]
+fn a_segment_that_ends_before_its_first_dirty_block_is_read() {
+    let mut story = Story::damaged();
+    let saved_to = story.log.progress().flushed();
+    let mut known = story.know();
+    let number = |at: usize| u32::from_be_bytes(*known[at..].first_chunk().unwrap());
+    let (block_bytes, end, dirty_from) = (number(64), number(72), number(76));
+    assert_eq!(dirty_from, end);
+    known[72..76].copy_from_slice(&(end - block_bytes).to_be_bytes());
+    story.disk.crash();
+    let read = story.restart_by(knowing(&known).sparing(saved_to));
+    assert!(read.iter().any(|batch| batch.partition == 0), "its segment is read");
+    story.rewrite();
+}
+
 #[test]
 fn passes_are_counted_over_restarts() {
     let mut story = Story::compacted();

@@ -5,7 +5,9 @@
 mod common;
 
 use common::{Disk, Replayed, compact, compacting_config, recover, settle, small_config, values};
-use muster_storage::layout::{Block, BlockHeader, COMPACTED_VERSION, Compacted, SegmentHeader};
+use muster_storage::layout::{
+    Block, BlockHeader, Compacted, Format, REPLICATED_COMPACTED_VERSION, SegmentHeader,
+};
 use muster_storage::limits::TORN_BYTES_MAX;
 use muster_storage::shard_log::recovery::{Case, segment_file_name};
 use muster_storage::{Corruption, LogConfig, Recovered, ShardLog};
@@ -308,14 +310,7 @@ fn case_k_nothing() {
 
 #[test]
 fn case_l_not_what_this_log_wrote() {
-    let header = SegmentHeader {
-        block_bytes: 512,
-        segment_bytes: 32 << 10,
-        sequence: 2,
-        log_id: small_config().log_id,
-        is_recycled: false,
-        compacted: None,
-    };
+    let (header, _) = SegmentHeader::read(Story::new().segment(2)).unwrap();
     let impossible = [
         SegmentHeader { log_id: 1, ..header },
         SegmentHeader { block_bytes: 0, ..header },
@@ -330,7 +325,7 @@ fn case_l_not_what_this_log_wrote() {
         story.refuses(Case::L, 2);
     }
     let mut newer = Story::new();
-    newer.segment(1)[5] = COMPACTED_VERSION as u8 + 1;
+    newer.segment(1)[5] = REPLICATED_COMPACTED_VERSION as u8 + 1;
     newer.refuses(Case::L, 1);
     let mut short = Story::new();
     short.segment(1).truncate(10_000);
@@ -366,6 +361,7 @@ impl Story {
         let block = &mut self.segment(1)[at(number)..at(number + 1)];
         let length = u32::from_be_bytes(block[12..16].try_into().unwrap());
         let header = BlockHeader {
+            format: Format::Alone,
             length,
             log_id,
             segment: 1,

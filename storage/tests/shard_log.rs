@@ -8,7 +8,9 @@ use common::{
     CLUSTER, Disk, Replayed, append, block_write, compact, open, part, ready, record, recover,
     settle, small_config, values,
 };
-use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome, set_base_offset};
+use muster_codec::record_batch::{
+    Batch, EndTxnMarker, Producer, TransactionOutcome, set_base_offset,
+};
 use muster_storage::layout::SegmentHeader;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{
@@ -59,36 +61,6 @@ fn operations_gather_while_a_block_is_written() {
     assert_eq!(replayed.len(), 3, "the operations of a partition share a batch");
     assert_eq!(values(&replayed[1].bytes), [b"b", b"d"]);
     assert_eq!((replayed[1].partition, replayed[1].base_offset), (3, 1));
-}
-
-/// The accepted, submitted and flushed position of a partition.
-fn positions(log: &ShardLog, partition: i32) -> [u64; 3] {
-    let progress = log.progress_of(part(partition));
-    [progress.accepted(), progress.submitted(), progress.flushed()]
-}
-
-#[test]
-fn each_partition_has_positions_of_its_own() {
-    let (mut log, mut disk) = ready(small_config());
-    let appended = [3, 5, 3].map(|partition| append(&mut log, partition, b"a"));
-    assert_eq!(appended, [1, 2, 3], "those of the log");
-    assert_eq!([3, 5, 4].map(|it| positions(&log, it)), [[2, 0, 0], [1, 0, 0], [0, 0, 0]]);
-    let block = block_write(&mut log, &mut disk, 0).unwrap();
-    append(&mut log, 3, b"b");
-    assert_eq!([3, 5].map(|it| positions(&log, it)), [[3, 2, 0], [1, 1, 0]]);
-    log.done(disk.perform(block).unwrap());
-    assert_eq!([3, 5].map(|it| positions(&log, it)), [[3, 2, 2], [1, 1, 1]]);
-    assert_eq!(log.flushed(), [part(3), part(5)]);
-    let block = block_write(&mut log, &mut disk, 0).unwrap();
-    log.done(disk.perform(block).unwrap());
-    assert_eq!((log.flushed(), positions(&log, 3)), (&[part(3)][..], [3, 3, 3]));
-
-    disk.crash();
-    let (mut log, _) = open(&disk, small_config());
-    assert_eq!([3, 4].map(|it| positions(&log, it)), [[4, 4, 0]; 2], "behind those of the log");
-    append(&mut log, 4, b"c");
-    settle(&mut log, &mut disk, 0);
-    assert_eq!([3, 4].map(|it| positions(&log, it)), [[4, 4, 4], [5, 5, 5]]);
 }
 
 #[test]
@@ -258,12 +230,10 @@ fn prepared_segments_are_kept_between_those_with_blocks() {
     // On the disk, segment 2 has no blocks. It was active, but its first block never reached the
     // disk. Segment 3 was prepared afterwards.
     let path = |number| small_config().dir.join(segment_file_name(number));
+    let (first, _) = SegmentHeader::read(&disk.live[&path(1)]).unwrap();
     let header = |sequence| {
         let mut bytes = vec![0; small_config().segment_bytes as usize];
-        let LogConfig { block_bytes, segment_bytes, log_id, .. } = small_config();
-        let (is_recycled, compacted) = (false, None);
-        SegmentHeader { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted }
-            .write(&mut bytes);
+        SegmentHeader { sequence, ..first }.write(&mut bytes);
         bytes
     };
     for number in [2, 3] {
@@ -390,8 +360,9 @@ fn batches_are_copied_to_logs_of_another_number_of_shards() {
         }
     }
     let record = [(&b"key"[..], Some(&b"value"[..]))];
-    old.append_in_transaction(part(2), 0, (7, 1), record).unwrap();
-    old.append_marker(part(2), 0, (7, 1), COMMIT);
+    let producer = Producer { id: 7, epoch: 1 };
+    old.append_in_transaction(part(2), 0, producer, record).unwrap();
+    old.append_marker(part(2), 0, producer, COMMIT);
     settle(&mut old, &mut old_disk, 0);
     let (_, batches) = recover(&old_disk, &small_config().dir).unwrap();
 
@@ -421,18 +392,17 @@ const COMMIT: EndTxnMarker =
 fn an_operation_of_a_transaction_has_a_batch_of_its_own_as_kafka_writes_it() {
     let (mut log, mut disk) = ready(small_config());
     let record = |key: &'static [u8]| [(key, Some(&b"value"[..]))];
-    let at = part(4);
+    let (at, producer) = (part(4), Producer { id: 1_000, epoch: 5 });
     let positions = [
         log.append(at, 1, record(b"a")).unwrap(),
-        log.append_in_transaction(at, 2, (1_000, 5), record(b"b")).unwrap(),
-        log.append_in_transaction(at, 3, (1_000, 5), record(b"c")).unwrap(),
-        log.append_marker(at, 4, (1_000, 5), COMMIT),
+        log.append_in_transaction(at, 2, producer, record(b"b")).unwrap(),
+        log.append_in_transaction(at, 3, producer, record(b"c")).unwrap(),
+        log.append_marker(at, 4, producer, COMMIT),
         log.append(at, 5, record(b"d")).unwrap(),
         log.append(at, 6, record(b"e")).unwrap(),
     ];
     let before = positions[0] - 1;
     assert_eq!(positions.map(|position| position - before), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(log.progress_of(at).accepted() - before, 6);
     settle(&mut log, &mut disk, 10);
     assert_eq!(log.high_watermark(at), 6);
     let (recovered, replayed) = recover(&disk, &small_config().dir).unwrap();
@@ -458,7 +428,8 @@ fn an_operation_of_a_transaction_that_is_too_large_leaves_nothing() {
     let (mut log, mut disk) = ready(small_config());
     let record = |value: &'static [u8]| [(&b"key"[..], Some(value))];
     log.append(part(1), 0, record(b"before")).unwrap();
-    let refused = log.append_in_transaction(part(1), 0, (1, 0), record(&[0; 5_000]));
+    let producer = Producer { id: 1, epoch: 0 };
+    let refused = log.append_in_transaction(part(1), 0, producer, record(&[0; 5_000]));
     assert_eq!(refused, Err(AppendError::TooLarge));
     log.append(part(1), 0, record(b"after")).unwrap();
     settle(&mut log, &mut disk, 0);

@@ -84,12 +84,13 @@ impl ShardLog {
         partition: LogPartition,
         batch: &[u8],
     ) -> Result<u64, AppendError> {
+        assert!(self.replicated.is_none(), "entries are written");
         if self.is_full() {
             return Err(AppendError::Full);
         }
         let header = BatchHeader::read(batch).map_err(|_| AppendError::NotABatch)?;
         let is_whole = header.total_len() == batch.len() && header.last_offset_delta >= 0;
-        if !partition.is_valid() || !is_whole {
+        if !partition.is_valid() || partition == LogPartition::NODE || !is_whole {
             return Err(AppendError::NotABatch);
         }
         if header.base_offset < self.log_end_offset(partition) {
@@ -101,17 +102,25 @@ impl ShardLog {
         }
         self.gather.seal(&mut self.partitions, &self.progress);
         let next_offset = header.next_offset();
-        let operation = self.partitions.get_mut(partition).append_batch(next_offset);
+        let slot = self.slot_of(partition);
+        let in_slot = self.partitions.entries.accept(slot);
+        let of_partition = self.partitions.get_mut(partition);
+        (of_partition.next_offset, of_partition.position) = (next_offset, in_slot);
         let position = self.progress.accept();
-        let part = Part { partition, next_offset, operation };
-        self.gather.push_batch(part, &header, batch, position, block_len_max);
+        let part = Part { partition, next_offset };
+        let entries = &mut self.partitions.entries;
+        self.gather.push_batch(part, &header, batch, position, entries, block_len_max);
         Ok(position)
     }
 
     /// Makes space for an operation. Returns whether its partition already has an open batch.
     fn begin(&mut self, partition: LogPartition) -> bool {
-        if self.gather.open_bytes() >= self.config.open_bytes_max {
+        let is_alone = self.replicated.is_none();
+        assert!(partition != LogPartition::NODE || !is_alone, "a log of one machine");
+        if self.is_block_full() && is_alone {
             self.gather.seal(&mut self.partitions, &self.progress);
+        } else if self.is_block_full() {
+            self.end_open();
         }
         self.partitions.get_mut(partition).is_open()
     }
@@ -130,7 +139,13 @@ impl ShardLog {
         let first = (!was_open).then_some(partition);
         self.gather.count(first, grown, now, self.wall(now));
         self.gather.hurry(!lingers);
-        self.partitions.get_mut(partition).operations.accept();
+        let slot = self.slot_of(partition);
+        if self.replicated.is_some() {
+            let position = self.progress_of(slot).accepted();
+            self.partitions.get_mut(partition).position = position;
+            return position;
+        }
+        self.partitions.get_mut(partition).position = self.partitions.entries.accept(slot);
         let position = self.progress.accept();
         if self.config.linger_ms == 0 {
             self.gather.seal(&mut self.partitions, &self.progress);

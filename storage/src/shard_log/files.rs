@@ -3,7 +3,7 @@
 
 use super::ShardLog;
 use super::compaction::segment_path;
-use super::segments::Segment;
+use super::segment::Segment;
 use crate::file_op::{FileId, FileKey};
 use crate::layout::SegmentHeader;
 use crate::segment_name;

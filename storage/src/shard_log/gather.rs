@@ -1,8 +1,10 @@
 //! The operations that wait for a flush: in open batches, and in sealed blocks that are not written
 //! yet.
 
+use super::entries::{Entries, Entry};
 use super::partitions::{ClosedBatches, LEADER_EPOCH, Part, Partitions};
-use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, PARTITION_BYTES};
+use super::replicated::{InBlock, ReplicatedBlock};
+use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, Format, PARTITION_BYTES};
 use crate::log_partition::LogPartition;
 use crate::progress::Progress;
 use muster_codec::record_batch::BatchHeader;
@@ -19,9 +21,14 @@ pub(crate) struct Sealed {
     pub(crate) first_position: u64,
     pub(crate) operations: u32,
     pub(crate) parts: Vec<Part>,
+    pub(crate) entries: Vec<Entry>,
     batches: u32,
     /// The wall-clock time of the latest operation, in ms.
     pub(crate) timestamp: i64,
+    format: Format,
+    /// In a replicated log: the entries, and the number of the block.
+    pub(crate) written: Vec<InBlock>,
+    pub(crate) number: u64,
 }
 
 impl Sealed {
@@ -29,10 +36,29 @@ impl Sealed {
         self.first_position + u64::from(self.operations) - 1
     }
 
+    /// A block of a replicated log.
+    pub(crate) fn replicated(block: ReplicatedBlock, first_position: u64, number: u64) -> Self {
+        let ReplicatedBlock { buffer, entries: written, batches, timestamp } = block;
+        let (operations, format) = (written.len() as u32, Format::Replicated);
+        Self {
+            buffer,
+            first_position,
+            operations,
+            parts: Vec::new(),
+            entries: Vec::new(),
+            batches,
+            timestamp,
+            format,
+            written,
+            number,
+        }
+    }
+
     /// Writes the header and adds the padding.
     pub(crate) fn finish(&mut self, log_id: u64, segment: u64, block_bytes: u32) {
-        assert!(self.operations > 0 && !self.parts.is_empty(), "an empty block");
+        assert!(self.operations > 0, "an empty block");
         let header = BlockHeader {
+            format: self.format,
             length: self.buffer.len() as u32,
             log_id,
             segment,
@@ -66,13 +92,15 @@ pub(crate) struct Gather {
     is_urgent: bool,
     sealed: VecDeque<Sealed>,
     sealed_bytes: usize,
+    /// In a replicated log: the bytes of ended entries, and of the block that is gathered.
+    entry_bytes: usize,
     spare: Vec<Sealed>,
 }
 
 impl Gather {
     /// The number of bytes that are not submitted.
     pub(crate) fn bytes(&self) -> usize {
-        self.open_bytes + self.sealed_bytes
+        self.open_bytes + self.sealed_bytes + self.entry_bytes
     }
 
     /// The number of bytes in open batches.
@@ -108,6 +136,30 @@ impl Gather {
         self.is_urgent
     }
 
+    /// The partitions with open batches.
+    pub(crate) fn open_partitions(&self) -> &[LogPartition] {
+        &self.dirty
+    }
+
+    /// Returns the partitions with open batches, and the time of the last open operation, and
+    /// resets the counts. The caller must take the batches out of the partitions.
+    pub(crate) fn take_open(&mut self) -> (Vec<LogPartition>, i64) {
+        self.open_bytes = 0;
+        self.operations = 0;
+        self.is_urgent = false;
+        (std::mem::take(&mut self.dirty), self.latest_at)
+    }
+
+    /// Notes how many bytes wait in entries of a replicated log that are in no sealed block.
+    pub(crate) fn note_entries(&mut self, bytes: usize) {
+        self.entry_bytes = bytes;
+    }
+
+    /// Adds a block of a replicated log.
+    pub(crate) fn push_block(&mut self, block: Sealed) {
+        self.push_sealed(block);
+    }
+
     /// Seals the open batches as one block.
     pub(crate) fn seal(&mut self, partitions: &mut Partitions, progress: &Progress) {
         if self.operations == 0 {
@@ -126,9 +178,10 @@ impl Gather {
                 block.push(dirty, partition.builder.seal(base_offset, LEADER_EPOCH));
                 partition.builder.clear();
             }
-            let (next_offset, operation) = (partition.next_offset, partition.operations.accepted());
-            block.parts.push(Part { partition: dirty, next_offset, operation });
+            let next_offset = partition.next_offset;
+            block.parts.push(Part { partition: dirty, next_offset });
         }
+        partitions.entries.seal(&mut block.entries);
         block.operations = self.operations;
         block.timestamp = self.latest_at;
         assert_eq!(block.buffer.len(), self.open_bytes + BLOCK_HEADER_BYTES);
@@ -146,6 +199,7 @@ impl Gather {
         header: &BatchHeader,
         batch: &[u8],
         position: u64,
+        entries: &mut Entries,
         block_len_max: usize,
     ) {
         assert_eq!(self.operations, 0, "open batches have earlier positions");
@@ -164,6 +218,7 @@ impl Gather {
         };
         block.push(part.partition, batch);
         block.parts.push(part);
+        entries.seal(&mut block.entries);
         block.operations += 1;
         block.timestamp = block.timestamp.max(header.max_timestamp);
         assert_eq!(block.last_position(), position);
@@ -185,6 +240,8 @@ impl Gather {
     pub(crate) fn recycle(&mut self, mut block: Sealed) {
         if self.spare.len() < SPARE_MAX {
             block.parts.clear();
+            block.entries.clear();
+            block.written.clear();
             (block.operations, block.batches) = (0, 0);
             self.spare.push(block);
         }
@@ -192,7 +249,9 @@ impl Gather {
 
     fn new_block(&mut self, first_position: u64) -> Sealed {
         let mut block = self.spare.pop().unwrap_or_default();
-        assert!(block.parts.is_empty() && block.operations == 0 && block.batches == 0);
+        assert!(block.parts.is_empty() && block.entries.is_empty());
+        assert!(block.operations == 0 && block.batches == 0);
+        (block.format, block.number) = (Format::Alone, 0);
         block.first_position = first_position;
         block.timestamp = i64::MIN;
         block.buffer.clear();

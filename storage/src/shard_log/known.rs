@@ -7,8 +7,8 @@
 use super::ShardLog;
 use super::partitions::{IndexEntry, Partitions};
 use super::recovery::{Case, Recovery};
-use super::segments::Segment;
-use crate::layout::{Compacted, SegmentHeader, is_known};
+use super::segment::Segment;
+use crate::layout::{Compacted, Format, SegmentHeader, is_known};
 use crate::log_partition::LogPartition;
 use crate::snapshot::Part;
 use crate::topic_rules::TopicRules;
@@ -39,8 +39,11 @@ impl ShardLog {
     /// replicated log has an empty index, because recovery must read the entries of its segments
     /// anyway.
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
-        // The last segment with blocks is left out if it is not compacted: after a restart it may
-        // take more blocks, which would not change its header.
+        if self.replicated.is_some() {
+            return Some(walk.part);
+        }
+        // The last segment with blocks is left out unless it is compacted. After a restart more
+        // blocks may be appended to it, and its unchanged header would not show this.
         let may_continue = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
         let end = may_continue.map_or(u64::MAX, |(sequence, _)| sequence);
         let is_next = |(sequence, segment): &(u64, &Segment)| {
@@ -73,6 +76,7 @@ impl ShardLog {
 
 fn write(sequence: u64, segment: &Segment, before: u64, out: &mut Vec<u8>) {
     let Segment {
+        format: _,
         last_sequence,
         block_bytes,
         segment_bytes,
@@ -173,6 +177,7 @@ fn read_segment(len: usize, reader: &mut Reader<'_>, topics: TopicRules) -> Resu
     let (block_bytes, segment_bytes, end) = (number()?, number()?, number()?);
     let dirty_from = number()?;
     let segment = Segment {
+        format: Format::Alone,
         last_sequence,
         block_bytes,
         segment_bytes,
@@ -207,27 +212,30 @@ impl Known {
     /// Older builds may have taken a place before `dirty_from` for the end of a compacted segment
     /// whose last block was damaged.
     fn is_of(&self, sequence: u64, header: &SegmentHeader) -> bool {
-        let Segment { last_sequence, block_bytes, segment_bytes, pass, .. } = self.segment;
+        let Segment { last_sequence, block_bytes, segment_bytes, pass, dirty_from, .. } =
+            self.segment;
         let compacted = self.segment.is_compacted().then_some(Compacted {
             last_sequence,
             first_position: self.before + 1,
             last_position: self.segment.last_position,
             dropped_position: self.segment.dropped_position,
-            dirty_from: self.segment.dirty_from,
+            dirty_from,
             pass,
         });
         header.sequence == sequence
             && (header.block_bytes, header.segment_bytes) == (block_bytes, segment_bytes)
             && header.compacted == compacted
             && header.last_sequence() == last_sequence
-            && (block_bytes..=segment_bytes).contains(&self.segment.end)
+            && (block_bytes.max(dirty_from)..=segment_bytes).contains(&self.segment.end)
     }
 }
 
 impl Recovery {
-    /// Makes the recovery take over the segments that a snapshot lists, instead of reading them.
-    pub fn knowing(self, known: KnownSegments) -> Self {
-        Self { known, ..self }
+    /// Makes the recovery rely on the segment index of a snapshot. It then reads only the headers
+    /// of the listed segments.
+    pub fn knowing(mut self, known: KnownSegments) -> Self {
+        self.known = known;
+        self
     }
 
     /// Takes the next segment from the snapshot if its header in `head` and the length of its file
@@ -241,7 +249,10 @@ impl Recovery {
             && known.before == self.found.position
             && self.found.log_id.is_none_or(|log_id| log_id == header.log_id);
         let is_whole = file_bytes >= u64::from(known.segment.segment_bytes);
-        let is_known = is_whole && is_known(version) && known.is_of(sequence, &header);
+        let is_known = is_whole
+            && is_known(version)
+            && header.format == Format::Alone
+            && known.is_of(sequence, &header);
         is_next && is_known && self.adopt(sequence, Some(header.log_id))
     }
 
@@ -263,9 +274,15 @@ impl Recovery {
         let case = if segment.is_compacted() { Case::N } else { Case::A };
         let Segment { block_bytes, segment_bytes, end, .. } = segment;
         let log_id = log_id.unwrap_or_default();
-        let (is_recycled, compacted) = (false, None);
-        let header =
-            SegmentHeader { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted };
+        let header = SegmentHeader {
+            format: Format::Alone,
+            block_bytes,
+            segment_bytes,
+            sequence,
+            log_id,
+            is_recycled: false,
+            compacted: None,
+        };
         self.end_at(&header, end as usize, end as usize, case);
         true
     }

@@ -6,26 +6,34 @@
 
 mod append;
 mod compaction;
+mod config;
+mod entries;
 mod files;
 mod gather;
 mod known;
 mod partitions;
+mod positions;
 mod read;
 pub mod recovery;
+mod replicated;
+mod segment;
 mod segments;
 
-pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews, Superseded};
+pub use compaction::{ASIDE_FILE_NAME, CompactionNews, Superseded};
+pub use config::{CompactionConfig, LogConfig};
+pub use entries::LogSlot;
 pub use files::{LogExtent, LogFile, SegmentExtent};
 pub use known::{KnownSegments, SegmentWalk};
 pub use read::{ReadPlan, Reading};
-pub use recovery::{Corruption, Cut, Recovered, RecoveredBatch, Recovery};
+pub use recovery::{Corruption, Cut, Recovered, RecoveredBatch, RecoveredItem, Recovery};
+pub use replicated::{
+    EndedEntry, EntryId, EntryPlace, FetchPlan, FetchedEntry, GroupLog, Kept, NewEntry,
+    OfferedEntry,
+};
 
 use crate::file_op::{FileDone, FileId, FileKey, FileOp, FileToken, OpenMode};
-use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, SegmentHeader};
-use crate::limits::{
-    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX, SEGMENT_BYTES_DEFAULT,
-    SHARD_LOG_FILES_MAX, ZERO_CHUNK_BYTES, first_segment_bytes,
-};
+use crate::layout::{Format, SegmentHeader};
+use crate::limits::{BLOCK_BYTES_MAX, SHARD_LOG_FILES_MAX, ZERO_CHUNK_BYTES};
 use crate::log_partition::LogPartition;
 use crate::open_files::OpenFiles;
 use crate::progress::Progress;
@@ -34,96 +42,12 @@ use compaction::{Compaction, segment_path};
 use gather::{Gather, Sealed};
 use muster_codec::Wall;
 use partitions::{IndexEntry, Partitions};
+use replicated::Replicated;
 use segments::{Segments, Step};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The configuration of a shard's log.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LogConfig {
-    /// The directory of the segments, relative to the data directory.
-    pub dir: PathBuf,
-    /// The random id of a new log. An existing log keeps its own.
-    pub log_id: u64,
-    /// The size of a segment in bytes. The first segments of a log are smaller: see
-    /// `first_segment_bytes`.
-    pub segment_bytes: u32,
-    /// The size of the first two segments. Each later segment is twice as long as the one before
-    /// it, up to `segment_bytes`. Thus the log of a little-used server stays small.
-    pub first_segment_bytes: u32,
-    /// The logical block size of the device, 512 or 4096 bytes. The length of every write is a
-    /// multiple of it.
-    pub block_bytes: u32,
-    /// `group.coordinator.append.linger.ms`: -1 flushes as soon as no flush is in progress, 0
-    /// flushes each operation, n waits n ms for more operations.
-    pub linger_ms: i32,
-    /// [`limits::OPERATION_BYTES_MAX`](OPERATION_BYTES_MAX)
-    pub operation_bytes_max: usize,
-    /// [`limits::OPEN_BYTES_MAX`](OPEN_BYTES_MAX)
-    pub open_bytes_max: usize,
-    /// The first file id of this log, which uses [`SHARD_LOG_FILES_MAX`] ids.
-    pub first_file_id: u32,
-    /// The highest byte of this log's tokens.
-    pub token_tag: u8,
-    /// None switches compaction off.
-    pub compaction: Option<CompactionConfig>,
-    /// The rules of the topics whose records the log may contain. By default there are none.
-    pub topics: TopicRules,
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self {
-            dir: PathBuf::from("log"),
-            log_id: 0,
-            segment_bytes: SEGMENT_BYTES_DEFAULT,
-            first_segment_bytes: first_segment_bytes(SEGMENT_BYTES_DEFAULT),
-            block_bytes: BLOCK_BYTES_MAX,
-            linger_ms: -1,
-            operation_bytes_max: OPERATION_BYTES_MAX,
-            open_bytes_max: OPEN_BYTES_MAX,
-            first_file_id: 0,
-            token_tag: 0,
-            compaction: None,
-            topics: TopicRules::default(),
-        }
-    }
-}
-
-impl LogConfig {
-    /// The default config with segments of this size; the first segments of a new log are smaller.
-    pub fn with_segments(segment_bytes: u32) -> Self {
-        let first_segment_bytes = first_segment_bytes(segment_bytes);
-        Self { segment_bytes, first_segment_bytes, ..Self::default() }
-    }
-
-    /// The most bytes of a block, without padding: open batches up to their limit, plus the
-    /// operation that exceeds it.
-    fn block_len_max(&self) -> usize {
-        let headers = BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES;
-        self.open_bytes_max + self.operation_bytes_max + headers
-    }
-
-    /// The size of a new segment with this sequence number.
-    fn new_segment_bytes(&self, sequence: u64) -> u32 {
-        let doublings = sequence.saturating_sub(2).min(31);
-        let bytes = u64::from(self.first_segment_bytes) << doublings;
-        bytes.min(u64::from(self.segment_bytes)) as u32
-    }
-
-    fn check(&self) {
-        let block_sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
-        assert!(block_sizes.contains(&self.block_bytes) && self.block_bytes.is_power_of_two());
-        assert!(self.segment_bytes.is_multiple_of(self.block_bytes), "a segment is whole blocks");
-        let first = self.first_segment_bytes;
-        assert!(first > self.block_bytes && first.is_multiple_of(self.block_bytes));
-        let available = (self.segment_bytes - self.block_bytes) as usize;
-        let longest = self.block_len_max().next_multiple_of(self.block_bytes as usize);
-        assert!(longest <= available, "the longest block fits in a segment");
-    }
-}
-
-/// The kinds of the log's tokens, in the bits below the tag.
+/// A token's highest byte is the tag of the log. The other bits have one of these kinds.
 const BLOCK_TOKEN: u64 = 0;
 const STEP_TOKEN: u64 = 1;
 const COMPACTION_TOKEN: u64 = 2;
@@ -139,7 +63,10 @@ pub struct ShardLog {
     partitions: Partitions,
     /// The partitions and slots with operations in the last flushed block.
     flushed: Vec<LogPartition>,
+    flushed_slots: Vec<LogSlot>,
     gather: Gather,
+    /// None in the log of one machine.
+    replicated: Option<Box<Replicated>>,
     segments: Segments,
     compaction: Compaction,
     /// How far the wall clock is ahead of the monotonic clock, in milliseconds.
@@ -169,13 +96,18 @@ impl ShardLog {
         config.check();
         config.log_id = recovered.log_id.unwrap_or(config.log_id);
         let segments = Segments::new(&config, &mut recovered);
+        let is_replicated = config.format == Format::Replicated;
+        let groups = std::mem::take(&mut recovered.groups);
+        let replicated = is_replicated.then(|| Box::new(Replicated::new(groups)));
         Self {
             files: OpenFiles::new(config.first_file_id, SHARD_LOG_FILES_MAX),
             progress: Progress::opened_at(recovered.position),
             opened_at: recovered.position,
             partitions: recovered.partitions,
             flushed: Vec::new(),
+            flushed_slots: Vec::new(),
             gather: Gather::default(),
+            replicated,
             segments,
             compaction: Compaction::default(),
             wall_ahead: 0,
@@ -211,7 +143,8 @@ impl ShardLog {
     /// [`ShardLog::done`], and at [`ShardLog::next_deadline`].
     pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         if self.in_flight.is_none() {
-            if self.gather.first_sealed().is_none() && self.is_due(now) {
+            let is_alone = self.replicated.is_none();
+            if is_alone && self.gather.first_sealed().is_none() && self.is_due(now) {
                 self.gather.seal(&mut self.partitions, &self.progress);
             }
             self.submit(ops);
@@ -233,6 +166,7 @@ impl ShardLog {
     /// No such operation is in progress.
     pub fn done(&mut self, done: FileDone) {
         self.flushed.clear();
+        self.flushed_slots.clear();
         if done.token() == self.token(COMPACTION_TOKEN) {
             return self.compaction_done(done);
         }
@@ -279,6 +213,11 @@ impl ShardLog {
         self.gather.bytes() >= self.config.open_bytes_max
     }
 
+    /// Whether the next operation begins another block.
+    fn is_block_full(&self) -> bool {
+        self.gather.open_bytes() >= self.config.open_bytes_max
+    }
+
     /// The number of bytes that are accepted but not submitted.
     pub fn unsubmitted_bytes(&self) -> usize {
         self.gather.bytes()
@@ -311,13 +250,6 @@ impl ShardLog {
 
     pub fn progress(&self) -> Progress {
         self.progress
-    }
-
-    /// The progress of a partition's operations. The operations are numbered per partition,
-    /// continuing from the position at which the log was opened.
-    pub fn progress_of(&self, partition: LogPartition) -> Progress {
-        let operations = self.partitions.get(partition).map(|it| it.operations);
-        operations.unwrap_or_default().counted_from(self.opened_at, self.is_recovered())
     }
 
     /// The partitions whose operations were flushed by the last call of [`ShardLog::done`].
@@ -373,7 +305,7 @@ impl ShardLog {
         let Some(block) = self.gather.first_sealed() else { return };
         let block_bytes = self.config.block_bytes;
         let len = block.buffer.len().next_multiple_of(block_bytes as usize) as u32;
-        let Some((segment, start)) = self.segments.place(len) else { return };
+        let Some((segment, start)) = self.segments.place(&self.config, len) else { return };
         let Some(mut block) = self.gather.pop_sealed() else { return };
         block.finish(self.config.log_id, segment, block_bytes);
         assert_eq!(block.buffer.len(), len as usize);
@@ -381,7 +313,8 @@ impl ShardLog {
         let file = self.file(segment, ops);
         let token = self.token(BLOCK_TOKEN);
         ops.push(FileOp::Write { token, file, offset: u64::from(start), data });
-        self.partitions.submit(&block.parts);
+        self.partitions.entries.submit(&block.entries);
+        self.block_placed(&block, (segment, start, start + len));
         self.progress.submit(block.last_position());
         self.segments.placed(segment, block.last_position(), block.timestamp);
         self.in_flight = Some(InFlight { block, segment, start, end: start + len });
@@ -391,16 +324,18 @@ impl ShardLog {
         let Some(InFlight { mut block, segment, start, end }) = self.in_flight.take() else {
             unreachable!("no block is being written");
         };
+        self.entries_flushed(&block, (segment, start, end));
         for part in &block.parts {
             let partition = self.partitions.get_mut(part.partition);
             let next_offset = part.next_offset;
             assert!(next_offset <= partition.next_offset);
             assert!(next_offset > partition.flushed_offset);
             partition.flushed_offset = next_offset;
-            partition.operations.flush(part.operation);
             self.flushed.push(part.partition);
             partition.index_block(segment, IndexEntry { next_offset, start, end });
         }
+        self.partitions.entries.flush(&block.entries);
+        self.flushed_slots.extend(block.entries.iter().map(|entry| entry.slot));
         self.progress.flush(block.last_position());
         block.buffer = buffer;
         self.gather.recycle(block);
@@ -437,9 +372,17 @@ impl ShardLog {
 
     fn segment_header(&self, sequence: u64, segment_bytes: u32, is_recycled: bool) -> Vec<u8> {
         let LogConfig { block_bytes, log_id, .. } = self.config;
-        let (mut block, compacted) = (vec![0; block_bytes as usize], None);
-        SegmentHeader { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted }
-            .write(&mut block);
+        let mut block = vec![0; block_bytes as usize];
+        let header = SegmentHeader {
+            format: self.config.format,
+            block_bytes,
+            segment_bytes,
+            sequence,
+            log_id,
+            is_recycled,
+            compacted: None,
+        };
+        header.write(&mut block);
         block
     }
 
@@ -463,6 +406,7 @@ impl ShardLog {
             partition.flushed_offset = partition.recovered_offset;
             assert!(partition.flushed_offset <= partition.next_offset - open);
         }
+        self.recovered_entries_flushed();
     }
 
     fn file(&mut self, segment: u64, ops: &mut Vec<FileOp>) -> FileId {

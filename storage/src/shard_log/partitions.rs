@@ -1,9 +1,9 @@
 //! The partitions of a shard's log: their open batches, offsets, open transactions and sparse
 //! indexes.
 
+use super::entries::Entries;
 use crate::limits::SHARD_INDEX_SPAN_BYTES;
 use crate::log_partition::{LogPartition, UNPARTITIONED};
-use crate::progress::Progress;
 use muster_codec::record_batch::{
     BatchBuilder, MARKER_BATCH_BYTES, Producer, set_base_offset, set_partition_leader_epoch,
 };
@@ -20,10 +20,13 @@ pub(crate) struct Partition {
     /// The open batch, whose records are not in a transaction. They are the last ones before
     /// `next_offset`.
     pub(crate) builder: BatchBuilder,
-    /// The progress of this partition's operations, counted from the opening of the log.
-    pub(crate) operations: Progress,
+    /// The position of the slot's newest entry with records of this partition. Positions count from
+    /// the opening of the log or, in a replicated log, from its beginning.
+    pub(crate) position: u64,
     /// The log end offset.
     pub(crate) next_offset: i64,
+    /// In a replicated log: the log end offset without the records of the open entry.
+    pub(crate) written_offset: i64,
     /// The high watermark: the end of the flushed records.
     pub(crate) flushed_offset: i64,
     /// The offset after the last recovered record.
@@ -99,8 +102,6 @@ pub(crate) struct Part {
     pub(crate) partition: LogPartition,
     /// The offset after the last record in the block.
     pub(crate) next_offset: i64,
-    /// The number of the partition's last operation in the block.
-    pub(crate) operation: u64,
 }
 
 impl SegmentIndex {
@@ -118,6 +119,37 @@ impl Partition {
     pub(crate) fn skip_offsets(&mut self, count: i64) {
         self.next_offset += count;
         self.skipped_to = self.next_offset;
+    }
+
+    /// Moves the end of the partition back to `end`, because the entries after it are void. There
+    /// must be no open records.
+    pub(crate) fn set_back(&mut self, end: i64) {
+        assert!(!self.is_open(), "open records follow the void ones");
+        self.next_offset = end;
+        self.written_offset = end;
+        self.flushed_offset = self.flushed_offset.min(end);
+        self.recovered_offset = self.recovered_offset.min(end);
+        self.transactions.retain(|_, first| *first < end);
+        for of_segment in self.index.iter_mut().rev() {
+            let after = of_segment.entries.iter_mut().rev();
+            let mut count = 0;
+            for entry in after.take_while(|entry| entry.next_offset > end) {
+                entry.next_offset = end;
+                count += 1;
+            }
+            if count < of_segment.entries.len() {
+                break;
+            }
+        }
+    }
+
+    /// Drops the open records.
+    pub(crate) fn drop_open(&mut self) {
+        self.builder.clear();
+        self.closed = ClosedBatches::default();
+        self.next_offset = self.written_offset;
+        let end = self.next_offset;
+        self.transactions.retain(|_, first| *first < end);
     }
 
     /// Whether the open block contains records of the partition.
@@ -165,12 +197,6 @@ impl Partition {
         self.transactions.remove(&producer_id);
     }
 
-    /// Counts a complete batch as an operation, and returns the operation's number.
-    pub(crate) fn append_batch(&mut self, next_offset: i64) -> u64 {
-        self.next_offset = next_offset;
-        self.operations.accept()
-    }
-
     /// The first offset of the producer's open transaction, if it began since the log was opened.
     pub(crate) fn open_since(&self, producer_id: i64) -> Option<i64> {
         self.transactions.get(&producer_id).copied()
@@ -203,6 +229,7 @@ impl Partition {
         self.indexed_bytes += index.bytes();
         self.next_offset = index.next_offset();
         self.recovered_offset = self.next_offset;
+        self.written_offset = self.next_offset;
         self.index.push(index);
     }
 
@@ -256,6 +283,8 @@ impl Partition {
 pub(crate) struct Partitions {
     /// The partitions of each topic, at the index that [`place`] returns for the topic.
     topics: Vec<Vec<Partition>>,
+    /// The positions of their slots.
+    pub(crate) entries: Entries,
 }
 
 impl Partitions {
@@ -272,13 +301,6 @@ impl Partitions {
         assert!(partition.is_valid(), "{partition:?} is out of range");
         let of_topic = at(&mut self.topics, place(partition.topic));
         at(of_topic, partition.index as usize)
-    }
-
-    /// Notes that the write of a block with these batches has begun.
-    pub(crate) fn submit(&mut self, parts: &[Part]) {
-        for part in parts {
-            self.get_mut(part.partition).operations.submit(part.operation);
-        }
     }
 
     /// All partitions that may have records. The partition of [`UNPARTITIONED`] comes first.

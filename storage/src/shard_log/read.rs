@@ -1,28 +1,38 @@
 //! Reads from a partition of a shard's log, for fetches of internal topics and for the running
 //! check, which compares the log with the shard's state.
 
-use super::{LogConfig, ShardLog};
+use super::replicated::Void;
+use super::replicated::group::is_void;
+use super::{EntryPlace, LogConfig, ShardLog};
 use crate::file_op::{FileOp, FileToken};
-use crate::layout::Block;
+use crate::layout::{Block, Entries};
 use crate::limits::SHARD_READ_BYTES_MAX;
 use crate::log_partition::LogPartition;
+use crate::slot_entry::group_of;
 use crate::topic_rules::TopicRules;
 use muster_codec::wire::{DecodeError, Result};
 
 /// A planned read. Afterwards it extracts the partition's batches from the bytes that were read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadPlan {
     topics: TopicRules,
     partition: LogPartition,
     offset: i64,
+    /// The high watermark, at which the read ends. A block of a replicated log may have later
+    /// records.
+    end: i64,
     max_bytes: usize,
     log_id: u64,
     segment: u64,
     /// The block size of the segment, and the number of bytes to skip before the first block.
     block_bytes: u32,
     skip: usize,
+    /// The byte position of the read.
+    from: u32,
     /// The number of undone swaps when the read was planned.
     undone_swaps: u64,
+    /// In a replicated log: the entries of the partition's group that are void.
+    voids: Vec<Void>,
 }
 
 /// A read of a whole partition, from its first record on. Compaction may run in the meantime.
@@ -85,7 +95,8 @@ impl ShardLog {
     ) -> Option<ReadPlan> {
         assert!(!self.owns(token), "the token is one of the log's own");
         let partition_log = self.partitions.get(partition)?;
-        if offset >= partition_log.flushed_offset {
+        let end = partition_log.flushed_offset;
+        if offset >= end {
             return None;
         }
         let (segment, entries) = partition_log.entries_from(offset)?;
@@ -93,27 +104,32 @@ impl ShardLog {
         let start = first.start;
         let wanted = SHARD_READ_BYTES_MAX.min(max_bytes.try_into().unwrap_or(u32::MAX));
         let near = rest.iter().take_while(|entry| entry.end - start <= wanted);
-        let end = near.last().unwrap_or(first).end;
+        let read_to = near.last().unwrap_or(first).end;
         // The read is aligned to the block size of the device, which may differ from the segment's.
         let align = self.config.block_bytes;
         let from = start - start % align;
-        let len = (end - from).next_multiple_of(align);
+        let len = (read_to - from).next_multiple_of(align);
         let file = self.file(segment, ops);
         ops.push(FileOp::Read { token, file, offset: u64::from(from), len });
         let block_bytes = self.segments.block_bytes(segment);
         let skip = (start - from) as usize;
         *self.readers.entry(segment).or_default() += 1;
-        let LogConfig { topics, log_id, .. } = self.config;
+        let LogConfig { topics, log_id, slots, .. } = self.config;
+        let of_group = self.group(group_of(partition, slots));
+        let voids = of_group.map_or_else(Vec::new, |it| it.voids().to_vec());
         Some(ReadPlan {
             topics,
             partition,
             offset,
+            end,
             max_bytes,
             log_id,
             segment,
             block_bytes,
             skip,
+            from,
             undone_swaps: self.compaction.undone_swaps(),
+            voids,
         })
     }
 
@@ -124,13 +140,17 @@ impl ShardLog {
     /// # Panics
     /// The read has already ended.
     pub fn end_read(&mut self, plan: &ReadPlan) -> bool {
-        let readers = self.readers.get_mut(&plan.segment);
+        self.reader_ended(plan.segment);
+        plan.undone_swaps == self.compaction.undone_swaps()
+    }
+
+    pub(super) fn reader_ended(&mut self, segment: u64) {
+        let readers = self.readers.get_mut(&segment);
         let Some(readers) = readers else { unreachable!("a read that was not planned") };
         *readers -= 1;
         if *readers == 0 {
-            self.readers.remove(&plan.segment);
+            self.readers.remove(&segment);
         }
-        plan.undone_swaps == self.compaction.undone_swaps()
     }
 }
 
@@ -151,9 +171,13 @@ impl ReadPlan {
                 Err(_) if out.len() > start => break,
                 Err(error) => return Err(error),
             };
-            for entry in block.entries(self.topics) {
+            let at = (data.len() - rest.len()) as u32;
+            let mut entries = block.entries(self.topics);
+            while let Some(entry) = entries.next() {
                 let (partition, batch) = entry?;
-                if partition != self.partition || batch.header.next_offset() <= self.offset {
+                let next_offset = batch.header.next_offset();
+                let is_wanted = partition == self.partition && next_offset > self.offset;
+                if !is_wanted || next_offset > self.end || self.is_void(&entries, at) {
                     continue;
                 }
                 if out.len() > start && out.len() - start + batch.bytes.len() > self.max_bytes {
@@ -164,6 +188,13 @@ impl ReadPlan {
             rest = rest.get(block.padded_len(self.block_bytes)..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// Whether the entry with the last batch is void, in a block that was read from byte `at` on.
+    fn is_void(&self, entries: &Entries<'_>, at: u32) -> bool {
+        let start = self.from + at;
+        let place = EntryPlace { segment: self.segment, start, ordinal: entries.ordinal() };
+        entries.head().is_some_and(|head| is_void(&self.voids, head.index, place))
     }
 
     fn check<'a>(&self, block: Block<'a>) -> Result<Block<'a>> {

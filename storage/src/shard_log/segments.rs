@@ -3,71 +3,9 @@
 
 use super::LogConfig;
 use super::recovery::{Recovered, Tail};
+use super::segment::Segment;
 use crate::limits::{SPARE_SEGMENTS_MAX, ZERO_CHUNK_BYTES};
 use std::collections::{BTreeMap, VecDeque};
-
-/// An entry in the list of segments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
-    /// The last sequence number that the segment covers: its own, unless it is compacted.
-    pub(crate) last_sequence: u64,
-    pub(crate) block_bytes: u32,
-    /// The length of the file.
-    pub(crate) segment_bytes: u32,
-    /// The number of the compaction pass that wrote it; 0 if none did.
-    pub(crate) pass: u64,
-    /// The byte position after the last block.
-    pub(crate) end: u32,
-    /// The byte position of the first block that was not compacted; equals `end` if there is none.
-    pub(crate) dirty_from: u32,
-    /// The position of its last operation. In a segment without operations: the position of the
-    /// last operation before the segment.
-    pub(crate) last_position: u64,
-    /// The latest timestamp in the first block, and in all blocks, in ms.
-    pub(crate) first_timestamp: i64,
-    pub(crate) max_timestamp: i64,
-    /// See [`Compacted::dropped_position`](crate::layout::Compacted::dropped_position).
-    pub(crate) dropped_position: u64,
-}
-
-impl Segment {
-    /// A segment without blocks. `last_position` is the position of the last operation before it.
-    pub(crate) fn new(
-        sequence: u64,
-        block_bytes: u32,
-        segment_bytes: u32,
-        last_position: u64,
-    ) -> Self {
-        Self {
-            last_sequence: sequence,
-            block_bytes,
-            segment_bytes,
-            pass: 0,
-            end: block_bytes,
-            dirty_from: block_bytes,
-            last_position,
-            first_timestamp: i64::MAX,
-            max_timestamp: i64::MIN,
-            dropped_position: 0,
-        }
-    }
-
-    /// Notes the timestamp of the next block.
-    pub(crate) fn time(&mut self, timestamp: i64) {
-        if self.first_timestamp == i64::MAX {
-            self.first_timestamp = timestamp;
-        }
-        self.max_timestamp = self.max_timestamp.max(timestamp);
-    }
-
-    pub(crate) fn is_compacted(&self) -> bool {
-        self.pass > 0
-    }
-
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.end > self.block_bytes
-    }
-}
 
 /// Work on files other than writes of blocks. Steps run one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +94,8 @@ impl Segments {
         let segment = self.list[&sequence];
         assert!(end <= segment.segment_bytes && torn_end <= segment.segment_bytes);
         self.is_tail_synced = false;
-        if segment.block_bytes == config.block_bytes && !segment.is_compacted() {
+        let fits = (segment.format, segment.block_bytes) == (config.format, config.block_bytes);
+        if fits && !segment.is_compacted() {
             self.active = Some(sequence);
             if torn_end > end {
                 self.steps.push_back(Step::Zero { segment: sequence, from: end, to: torn_end });
@@ -175,7 +114,8 @@ impl Segments {
             return;
         }
         let lengths = config.new_segment_bytes(sequence)..=config.segment_bytes;
-        let fits = last.block_bytes == config.block_bytes && lengths.contains(&last.segment_bytes);
+        let is_alike = (last.format, last.block_bytes) == (config.format, config.block_bytes);
+        let fits = is_alike && lengths.contains(&last.segment_bytes);
         if !fits && self.list.len() == 1 {
             return;
         }
@@ -189,7 +129,11 @@ impl Segments {
 
     /// Assigns a segment and a byte position in it to a block of `len` bytes. None until a segment
     /// with enough space is ready.
-    pub(crate) fn place(&mut self, len: u32) -> Option<(u64, u32)> {
+    ///
+    /// # Panics
+    /// No segment is long enough.
+    pub(crate) fn place(&mut self, config: &LogConfig, len: u32) -> Option<(u64, u32)> {
+        assert!(len <= config.available_bytes(), "a block longer than a segment");
         if !self.is_tail_synced {
             return None;
         }
@@ -213,7 +157,7 @@ impl Segments {
         }
         let active = self.active?;
         let segment = self.segment_mut(active);
-        assert!(fits(segment), "a block longer than a segment");
+        assert!(fits(segment), "a segment that was found to be long enough");
         let at = segment.end;
         segment.end += len;
         self.placed_bytes += u64::from(len);
@@ -318,7 +262,8 @@ impl Segments {
 
     fn adopt_new(&mut self, config: &LogConfig, segment: u64, bytes: u32) {
         assert!(self.ready.is_none() && segment == self.next_sequence);
-        self.list.insert(segment, Segment::new(segment, config.block_bytes, bytes, 0));
+        self.list
+            .insert(segment, Segment::new(config.format, segment, config.block_bytes, bytes, 0));
         (self.ready, self.needed) = (Some(segment), 0);
         self.next_sequence += 1;
     }

@@ -17,6 +17,7 @@ pub use part::Part;
 pub use sections::{SECTION_PART_AT, SECTION_ROW_BYTES, SectionRow};
 pub use writer::{SnapshotNews, SnapshotWriter, WriterConfig};
 
+use crate::layout::Format;
 use crate::limits::BLOCK_BYTES_MAX;
 use muster_codec::wire::Reader;
 use part::PART_BYTES;
@@ -33,6 +34,8 @@ pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 /// The version of the whole file. Other versions are not read.
 pub const SNAPSHOT_VERSION: u16 = 9;
+/// The version of a snapshot beside a replicated log.
+pub const REPLICATED_SNAPSHOT_VERSION: u16 = 10;
 pub const SNAPSHOT_HEADER_BYTES: usize = 96;
 
 /// The file position of the first section. The header, which is written last, has the block before
@@ -51,6 +54,9 @@ const _: () = assert!(SNAPSHOT_HEADER_BYTES as u64 <= SNAPSHOT_BODY_AT);
 /// The header of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotHeader {
+    /// The format of the log. If the log is replicated, the positions in the rows are numbers of
+    /// entries.
+    pub format: Format,
     pub log_id: u64,
     /// All operations up to this position are in the snapshot. Sections may be more recent.
     pub from: u64,
@@ -106,7 +112,7 @@ impl SnapshotHeader {
         let mut bytes = [0; SNAPSHOT_HEADER_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &SNAPSHOT_MAGIC.to_be_bytes());
-        put(4, &SNAPSHOT_VERSION.to_be_bytes());
+        put(4, &version_of(self.format).to_be_bytes());
         put(16, &self.log_id.to_be_bytes());
         put(24, &self.from.to_be_bytes());
         put(32, &self.newest.to_be_bytes());
@@ -122,8 +128,8 @@ impl SnapshotHeader {
     /// Decodes the header.
     ///
     /// # Errors
-    /// The bytes are not a header of this version.
-    fn read(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
+    /// The bytes are not a header of the version for this format.
+    fn read(bytes: &[u8], format: Format) -> Result<Self, SnapshotRefusal> {
         let header = bytes.get(..SNAPSHOT_HEADER_BYTES).ok_or(SnapshotRefusal::NotASnapshot)?;
         let mut reader = Reader::new(header);
         let mut fields = || -> muster_codec::wire::Result<_> {
@@ -134,6 +140,7 @@ impl SnapshotHeader {
             let _reserved = reader.i32()?;
             let mut number = || reader.array().map(u64::from_be_bytes);
             let header = Self {
+                format,
                 log_id: number()?,
                 from: number()?,
                 newest: number()?,
@@ -148,7 +155,7 @@ impl SnapshotHeader {
         if magic != SNAPSHOT_MAGIC {
             return Err(SnapshotRefusal::NotASnapshot);
         }
-        if version != SNAPSHOT_VERSION {
+        if version != version_of(format) {
             return Err(SnapshotRefusal::Version(version));
         }
         if crc != crc32c::crc32c(&header[CRC_FROM..]) {
@@ -175,13 +182,24 @@ impl Snapshot {
     /// # Errors
     /// The reason why the snapshot cannot be used.
     pub fn open(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
-        let header = SnapshotHeader::read(bytes)?;
+        Self::open_beside(Format::Alone, bytes)
+    }
+
+    /// Checks the content of a file beside a log of this format.
+    ///
+    /// # Errors
+    /// The reason why the snapshot cannot be used.
+    pub fn open_beside(format: Format, bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
+        let header = SnapshotHeader::read(bytes, format)?;
         if (bytes.len() as u64) < header.file_bytes {
             return Err(SnapshotRefusal::CutOff);
         }
         let what = "the table of sections";
         let sections = sections::read(&bytes[checked(bytes, header.sections, what)?]);
-        let is_within = |row: &SectionRow| row.is_within(header.from, header.newest);
+        let is_within = |row: &SectionRow| match format {
+            Format::Alone => row.is_within(header.from, header.newest),
+            Format::Replicated => row.has_entries(),
+        };
         let sections = sections.filter(|rows| rows.iter().all(is_within));
         Ok(Self {
             sections: sections.ok_or(SnapshotRefusal::Damaged(what))?,
@@ -193,6 +211,13 @@ impl Snapshot {
     /// The rows of a section of a topic, by partition.
     pub fn sections_of(&self, topic: u8, section: u8) -> impl Iterator<Item = &SectionRow> {
         self.sections.iter().filter(move |row| (row.topic, row.section) == (topic, section))
+    }
+}
+
+fn version_of(format: Format) -> u16 {
+    match format {
+        Format::Alone => SNAPSHOT_VERSION,
+        Format::Replicated => REPLICATED_SNAPSHOT_VERSION,
     }
 }
 
@@ -215,12 +240,17 @@ mod tests {
 
     /// A file with these rows.
     fn file_of(rows: &[SectionRow]) -> Vec<u8> {
+        file_beside(Format::Alone, rows)
+    }
+
+    fn file_beside(format: Format, rows: &[SectionRow]) -> Vec<u8> {
         let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize + 100];
         let table_at = bytes.len();
         rows.iter().for_each(|row| row.write(&mut bytes));
         let log_at = bytes.len();
         bytes.resize(log_at + 100, 7);
         let header = SnapshotHeader {
+            format,
             log_id: 1,
             from: 2,
             newest: 3,
@@ -246,6 +276,38 @@ mod tests {
             let refused = Snapshot::open(&file_of(&rows));
             assert_eq!(refused, Err(SnapshotRefusal::Damaged("the table of sections")));
         }
+    }
+
+    /// The rows of a replicated log have numbers of entries, each in its group.
+    #[test]
+    fn rows_of_a_replicated_log_have_entries_and_terms() {
+        let row = |from, newest, term| SectionRow { from, newest, term, ..rows()[0] };
+        let open = |row| {
+            Snapshot::open_beside(Format::Replicated, &file_beside(Format::Replicated, &[row]))
+        };
+        let good = row(100, 200, 7);
+        assert_eq!(open(good).unwrap().sections, [good]);
+        let limit = 1 << 48;
+        for row in [
+            row(0, 200, 7),
+            row(201, 200, 7),
+            row(100, 200, 0),
+            row(100, limit, 7),
+            row(1, 2, 1 << 31),
+        ] {
+            assert_eq!(
+                open(row),
+                Err(SnapshotRefusal::Damaged("the table of sections")),
+                "{row:?}"
+            );
+        }
+        let other = file_beside(Format::Replicated, &[]);
+        assert_eq!(
+            Snapshot::open(&other),
+            Err(SnapshotRefusal::Version(REPLICATED_SNAPSHOT_VERSION))
+        );
+        let refused = Snapshot::open_beside(Format::Replicated, &file());
+        assert_eq!(refused, Err(SnapshotRefusal::Version(SNAPSHOT_VERSION)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! log that it covers.
 
 use super::part::{PART_BYTES, Part};
+use crate::slot_entry::{INDEX_LIMIT, TERM_LIMIT};
 use muster_codec::wire::{Reader, Result};
 
 /// The size of a row in bytes.
@@ -55,6 +56,12 @@ impl SectionRow {
     /// position of a section, so a section with a position that is too late would lack records.
     pub(super) fn is_within(&self, from: u64, newest: u64) -> bool {
         from <= self.from && self.from <= self.newest && self.newest <= newest
+    }
+
+    /// Whether the positions and the term of this row are possible in a replicated log.
+    pub(super) fn has_entries(&self) -> bool {
+        let is_ordered = 0 < self.from && self.from <= self.newest && self.newest < INDEX_LIMIT;
+        is_ordered && (1..TERM_LIMIT).contains(&self.term)
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self> {

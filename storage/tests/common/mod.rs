@@ -80,6 +80,7 @@ pub fn small_config() -> LogConfig {
         open_bytes_max: 8 << 10,
         first_file_id: 100,
         token_tag: 7,
+        slots: 10,
         topics: TOPICS,
         ..LogConfig::default()
     }

@@ -6,7 +6,8 @@ use crate::file_op::{Creates, FileId, FileKey, FileOp, OpenMode};
 use crate::log_partition::LogPartition;
 use crate::shard_log::partitions::SegmentIndex;
 use crate::shard_log::recovery::segment_file_name;
-use crate::shard_log::segments::Segment;
+use crate::shard_log::replicated::Void;
+use crate::shard_log::segment::Segment;
 use crate::shard_log::{COMPACTION_TOKEN, ShardLog};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,8 @@ pub(super) struct Swapping {
     last_sequence: u64,
     /// The index entries of each partition in these segments.
     index: Vec<(LogPartition, Vec<SegmentIndex>)>,
+    /// The void entries of each Raft group in these segments: entries that later ones superseded.
+    voids: Vec<(u16, Vec<Void>)>,
 }
 
 impl ShardLog {
@@ -38,7 +41,8 @@ impl ShardLog {
             (partition, state.replace_index(sequence, last_sequence, entries))
         });
         let index = replaced.collect();
-        self.compaction.swapping = Some(Swapping { sequence, last_sequence, index });
+        let voids = self.forget_voids(last_sequence);
+        self.compaction.swapping = Some(Swapping { sequence, last_sequence, index, voids });
         self.segments.replace(sequence, segment);
         let Compaction { pass, swaps, markers_dropped_by, .. } = &mut self.compaction;
         *swaps += 1;
@@ -51,7 +55,8 @@ impl ShardLog {
     /// segments still have their names. Reads planned since the swap must be repeated: they expect
     /// the new segment.
     pub(super) fn undo_swap(&mut self, swapping: Swapping) {
-        let Swapping { sequence, last_sequence, index } = swapping;
+        let Swapping { sequence, last_sequence, index, voids } = swapping;
+        self.restore_voids(voids);
         for (partition, index) in index {
             self.partitions.get_mut(partition).restore_index(sequence, last_sequence, index);
         }

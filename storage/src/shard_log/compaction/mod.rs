@@ -28,6 +28,7 @@ mod transactions;
 pub(super) use files::segment_path;
 
 use super::ShardLog;
+use super::config::CompactionConfig;
 use crate::file_op::{FileDone, FileOp};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::pace::Pace;
@@ -35,6 +36,7 @@ use files::Swapping;
 use pass::{Pass, Source, Threshold, Work, is_dirty};
 use rules::Rules;
 use std::path::PathBuf;
+use std::rc::Rc;
 use transactions::OpenTransaction;
 
 /// The name of the file to which a compacted segment is written.
@@ -42,43 +44,6 @@ pub const ASIDE_FILE_NAME: &str = "compacted.new";
 
 /// The number that stands for this file in place of a segment number.
 const ASIDE: u64 = u64::MAX;
-
-/// The conditions under which compaction runs, and its memory and rate. Kafka's names are in
-/// parentheses.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CompactionConfig {
-    /// A pass begins when more than this share of the sealed segments is not compacted yet
-    /// (`min.cleanable.dirty.ratio`).
-    pub min_dirty_ratio: f64,
-    /// Segments with younger records are not compacted (`min.compaction.lag.ms`).
-    pub min_lag_ms: i64,
-    /// Records older than this are compacted whatever the ratio (`max.compaction.lag.ms`).
-    pub max_lag_ms: i64,
-    /// The time for which a tombstone is kept after the first pass over it (`delete.retention.ms`).
-    pub delete_retention_ms: i64,
-    /// The memory for the table of the newest records, in bytes (`log.cleaner.dedupe.buffer.size`).
-    pub map_bytes: usize,
-    /// The rate of reads and writes together (`log.cleaner.io.max.bytes.per.second`).
-    pub io_bytes_per_second: u64,
-    /// The time between two checks of the lags, and after an abandoned pass
-    /// (`log.cleaner.backoff.ms`).
-    pub backoff_ms: i64,
-}
-
-/// Kafka's defaults.
-impl Default for CompactionConfig {
-    fn default() -> Self {
-        Self {
-            min_dirty_ratio: 0.5,
-            min_lag_ms: 0,
-            max_lag_ms: i64::MAX,
-            delete_retention_ms: 86_400_000,
-            map_bytes: 128 << 20,
-            io_bytes_per_second: u64::MAX,
-            backoff_ms: 15_000,
-        }
-    }
-}
 
 /// The outcome of a pass, for the server's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -256,7 +221,7 @@ impl ShardLog {
     /// Continues compaction, if its pace allows a slice.
     pub(super) fn poll_compaction(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         self.remove_retired(ops);
-        if self.compaction.is_waiting {
+        if self.compaction.is_waiting || self.has_no_pass(now) {
             return;
         }
         let config = match self.config.compaction {
@@ -326,6 +291,20 @@ impl ShardLog {
         }
     }
 
+    /// Whether there is no pass, and none is due: so it is in nearly every turn.
+    fn has_no_pass(&self, now: i64) -> bool {
+        let Compaction { pass, rewrite, is_tidy, gave_up, .. } = &self.compaction;
+        let is_quiet = pass.is_none() && *is_tidy && !*gave_up;
+        is_quiet && matches!(rewrite, Rewrite::None) && !self.is_check_due(now)
+    }
+
+    /// Whether the segments have to be checked for something to compact.
+    fn is_check_due(&self, now: i64) -> bool {
+        let Compaction { check_at, checked_to, not_before, .. } = &self.compaction;
+        let is_time = now >= *check_at || *checked_to != self.segments.sealed_end();
+        now >= *not_before && is_time
+    }
+
     /// Begins a pass if one is due, either for a rewrite or for compaction.
     fn begins_pass(&mut self, now: i64, config: &CompactionConfig) -> bool {
         let Compaction { check_at, gave_up, not_before, .. } = &mut self.compaction;
@@ -346,15 +325,13 @@ impl ShardLog {
 
     /// Begins a pass of compaction if one is due.
     fn begin_if_due(&mut self, now: i64, config: &CompactionConfig) -> bool {
-        let Compaction { check_at, checked_to, not_before, .. } = &mut self.compaction;
-        let backed_off = now.saturating_add(config.backoff_ms.max(1));
-        let wall = now.saturating_add(self.wall_ahead);
-        let is_time = now >= *check_at || *checked_to != self.segments.sealed_end();
-        if now < *not_before || !is_time {
+        if !self.is_check_due(now) {
             return false;
         }
+        let backed_off = now.saturating_add(config.backoff_ms.max(1));
+        let wall = now.saturating_add(self.wall_ahead);
         let has_lags = config.min_lag_ms > 0 || config.max_lag_ms < i64::MAX;
-        *check_at = if has_lags { backed_off } else { i64::MAX };
+        self.compaction.check_at = if has_lags { backed_off } else { i64::MAX };
         if self.in_flight.is_none() && config.max_lag_ms < i64::MAX {
             self.segments.seal_older_than(wall.saturating_sub(config.max_lag_ms));
         }
@@ -379,7 +356,8 @@ impl ShardLog {
     /// The pass that is due at this wall-clock time, if any.
     fn due_pass(&self, wall: i64, config: &CompactionConfig) -> Option<Pass> {
         let mut sources = Vec::new();
-        for (sequence, segment) in self.segments.sealed() {
+        let needed = self.first_needed_segment();
+        for (sequence, segment) in self.segments.sealed().take_while(|(it, _)| *it < needed) {
             let is_young = segment.max_timestamp > wall.saturating_sub(config.min_lag_ms);
             if is_dirty(segment) && config.min_lag_ms > 0 && is_young {
                 break;
@@ -403,7 +381,8 @@ impl ShardLog {
             partition.next_offset_in(last) - partition.next_offset_in(first - 1)
         });
         let keys = keys.sum::<i64>().unsigned_abs();
-        Some(Pass::new(self.rules(wall, config), sources, dirty, 1, keys))
+        let (rules, voids) = (self.rules(wall, config), Rc::new(self.voids()));
+        Some(Pass::new(rules, voids, sources, dirty, 1, keys))
     }
 
     /// The rules of a pass that begins at this wall-clock time.

@@ -1,14 +1,16 @@
 //! The segment that compaction writes: the kept records, batch by batch, in densely filled blocks.
 
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockHeader, Compacted, ENTRY_HEADER_BYTES, PARTITION_BYTES, SegmentHeader,
+    BLOCK_HEADER_BYTES, BlockHeader, Compacted, ENTRY_HEADER_BYTES, Format, PARTITION_BYTES,
+    SegmentHeader,
 };
 use crate::limits::{COMPACTED_BLOCK_BYTES, COMPACTION_IO_BYTES};
 use crate::log_partition::LogPartition;
 use crate::outbox::Outbox;
 use crate::raw_record::{RawRecord, move_times};
 use crate::shard_log::partitions::IndexEntry;
-use crate::shard_log::segments::Segment;
+use crate::shard_log::segment::Segment;
+use crate::slot_entry::{EntryHead, EntryKind, SLOT_ENTRY_BYTES};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::Result;
@@ -17,6 +19,7 @@ use std::collections::BTreeMap;
 /// The identity of the new segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose {
+    pub(super) format: Format,
     pub(super) log_id: u64,
     /// Blocks are aligned to this size: the smallest block size of the old segments and of the
     /// device. A larger one could make a block take more space than in its old segment.
@@ -70,6 +73,10 @@ struct OpenBlock {
     /// Space for the header, followed by the batches, each preceded by its partition. In a
     /// replicated log the batches are in `entries`.
     buffer: Vec<u8>,
+    /// In a replicated log: the entries of each group, merged into one; and the group of the last
+    /// entry.
+    entries: BTreeMap<u16, MergedEntry>,
+    group: u16,
     first_position: u64,
     last_position: u64,
     /// The partition of each batch, and the offset after the batch.
@@ -78,6 +85,41 @@ struct OpenBlock {
     /// Whether this block takes the batches of only one old block, because that block has batches
     /// of transactions.
     stands_alone: bool,
+}
+
+/// The entries of a group in a block, merged into one. It has the index of the last of the entries.
+#[derive(Debug)]
+struct MergedEntry {
+    head: EntryHead,
+    bytes: Vec<u8>,
+}
+
+impl OpenBlock {
+    /// The place of the next batch.
+    fn batches(&mut self) -> &mut Vec<u8> {
+        match self.entries.get_mut(&self.group) {
+            Some(entry) => &mut entry.bytes,
+            None => &mut self.buffer,
+        }
+    }
+
+    fn len(&self) -> usize {
+        let entries = self.entries.values().map(|it| SLOT_ENTRY_BYTES + it.bytes.len());
+        self.buffer.len() + entries.sum::<usize>()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.entries.is_empty()
+    }
+
+    /// Writes the merged entries after the header.
+    fn merge(&mut self) {
+        for MergedEntry { mut head, bytes } in std::mem::take(&mut self.entries).into_values() {
+            head.length = bytes.len() as u32;
+            head.write(&mut self.buffer);
+            self.buffer.extend(bytes);
+        }
+    }
 }
 
 /// The batch that is being filled.
@@ -95,8 +137,9 @@ struct OpenBatch {
 
 impl Output {
     pub(super) fn new(purpose: Purpose) -> Self {
-        let Purpose { block_bytes, sequence, first_position, pass, .. } = purpose;
-        let mut segment = Segment::new(sequence, block_bytes, block_bytes, first_position - 1);
+        let Purpose { format, block_bytes, sequence, first_position, pass, .. } = purpose;
+        let mut segment =
+            Segment::new(format, sequence, block_bytes, block_bytes, first_position - 1);
         segment.pass = pass;
         Self {
             purpose,
@@ -113,7 +156,7 @@ impl Output {
 
     /// The minimal length of the file once the open block is complete.
     pub(super) fn len(&self) -> usize {
-        self.segment.end as usize + self.block.buffer.len()
+        self.segment.end as usize + self.block.len()
     }
 
     /// Begins to take the batches of an old block. If it `stands_alone`, it becomes a block of its
@@ -121,14 +164,14 @@ impl Output {
     /// in the middle of that block's positions: the replay could then apply the marker of an
     /// earlier transaction to a later transaction of the same producer.
     pub(super) fn begin_block(&mut self, header: &BlockHeader, stands_alone: bool) {
-        let length = self.block.buffer.len() + header.length as usize;
+        let length = self.block.len() + header.length as usize;
         let operations = header.last_position() - self.block.first_position + 1;
         let is_full = length > COMPACTED_BLOCK_BYTES || operations > u64::from(u32::MAX);
         if is_full || stands_alone || self.block.stands_alone {
             self.seal();
         }
         self.block.stands_alone = stands_alone;
-        if self.block.parts.is_empty() {
+        if self.block.is_empty() {
             self.block.first_position = header.first_position;
             self.block.buffer.clear();
             self.block.buffer.resize(BLOCK_HEADER_BYTES, 0);
@@ -137,9 +180,20 @@ impl Output {
         self.segment.last_position = header.last_position();
     }
 
+    /// Begins the batches of an entry. The entry is kept even if it has no batch left, so that the
+    /// index of the group's last entry stays known.
+    pub(super) fn begin_entry(&mut self, head: &EntryHead) {
+        let head = EntryHead { kind: EntryKind::Records, commit: head.index, ..*head };
+        let block = &mut self.block;
+        let merged = MergedEntry { head, bytes: Vec::new() };
+        block.entries.entry(head.group).or_insert(merged).head = head;
+        block.group = head.group;
+        block.last_position = self.segment.last_position;
+    }
+
     pub(super) fn begin_batch(&mut self, partition: LogPartition, header: BatchHeader) {
-        let start = self.block.buffer.len();
-        let buffer = &mut self.block.buffer;
+        let buffer = self.block.batches();
+        let start = buffer.len();
         buffer.extend_from_slice(&partition.to_bytes());
         buffer.resize(start + PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES, 0);
         self.batch = Some(OpenBatch {
@@ -159,7 +213,7 @@ impl Output {
         match fate {
             Fate::Keep | Fate::KeepClean => {
                 let timestamp = batch.header.base_timestamp.wrapping_add(record.timestamp_delta);
-                self.block.buffer.extend_from_slice(record.bytes);
+                self.block.batches().extend_from_slice(record.bytes);
                 batch.kept += 1;
                 batch.max_timestamp = batch.max_timestamp.max(timestamp);
                 batch.tombstones += u32::from(record.is_tombstone);
@@ -181,9 +235,9 @@ impl Output {
         let mut header = batch.header;
         let at = batch.start + PARTITION_BYTES;
         if batch.kept == 0 {
-            self.block.buffer.truncate(at + RECORD_BATCH_HEADER_BYTES);
+            self.block.batches().truncate(at + RECORD_BATCH_HEADER_BYTES);
             if !is_last {
-                self.block.buffer.truncate(batch.start);
+                self.block.batches().truncate(batch.start);
                 return Ok(());
             }
             header.clear_records();
@@ -197,7 +251,7 @@ impl Output {
             self.move_times(at + RECORD_BATCH_HEADER_BYTES, header.base_timestamp, horizon)?;
             header.set_delete_horizon(horizon);
         }
-        header.write(&mut self.block.buffer[at..]);
+        header.write(&mut self.block.batches()[at..]);
         let block = &mut self.block;
         block.parts.push((batch.partition, header.next_offset()));
         block.last_position = self.segment.last_position;
@@ -215,6 +269,7 @@ impl Output {
         let Purpose { log_id, sequence, .. } = self.purpose;
         let length = BLOCK_HEADER_BYTES + ends.len() * ENTRY_HEADER_BYTES;
         let block = BlockHeader {
+            format: self.purpose.format,
             length: length as u32,
             log_id,
             segment: sequence,
@@ -272,7 +327,8 @@ impl Output {
 
     /// The header, and the bytes up to the first multiple of `align`; they are written last.
     pub(super) fn header(&self) -> Vec<u8> {
-        let Purpose { log_id, block_bytes, align, sequence, first_position, pass } = self.purpose;
+        let Purpose { format, log_id, block_bytes, align, sequence, first_position, pass } =
+            self.purpose;
         let segment = &self.segment;
         assert_eq!(segment.segment_bytes, segment.end, "not finished");
         let compacted = Compacted {
@@ -284,6 +340,7 @@ impl Output {
             pass,
         };
         let header = SegmentHeader {
+            format,
             block_bytes,
             segment_bytes: segment.segment_bytes,
             sequence,
@@ -306,12 +363,14 @@ impl Output {
 
     /// Completes the open block, unless it is empty.
     fn seal(&mut self) {
-        let Purpose { log_id, block_bytes, sequence, .. } = self.purpose;
+        let Purpose { format, log_id, block_bytes, sequence, .. } = self.purpose;
         let block = &mut self.block;
-        if block.parts.is_empty() {
+        if block.is_empty() {
             return;
         }
+        block.merge();
         let header = BlockHeader {
+            format,
             length: block.buffer.len() as u32,
             log_id,
             segment: sequence,
@@ -336,9 +395,10 @@ impl Output {
     /// Rewrites the records from buffer position `from` on for another base timestamp.
     fn move_times(&mut self, from: usize, old: i64, new: i64) -> Result<()> {
         self.spare.clear();
-        move_times(&self.block.buffer[from..], old, new, &mut self.spare)?;
-        self.block.buffer.truncate(from);
-        self.block.buffer.extend_from_slice(&self.spare);
+        let batches = self.block.batches();
+        move_times(&batches[from..], old, new, &mut self.spare)?;
+        batches.truncate(from);
+        batches.extend_from_slice(&self.spare);
         Ok(())
     }
 }

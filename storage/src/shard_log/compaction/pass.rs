@@ -9,9 +9,11 @@ use super::transactions::{OpenTransaction, Place};
 use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
 use crate::log_partition::LogPartition;
 use crate::shard_log::partitions::Partitions;
-use crate::shard_log::segments::Segment;
+use crate::shard_log::replicated::Voids;
+use crate::shard_log::segment::Segment;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::Result;
+use std::rc::Rc;
 
 /// A segment to rewrite, as it was when the pass began.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +88,7 @@ impl Pass {
     /// index `dirty` on have dirty blocks, with at most `keys` keys.
     pub(super) fn new(
         rules: Rules,
+        voids: Rc<Voids>,
         sources: Vec<Source>,
         dirty: usize,
         first_position: u64,
@@ -97,7 +100,14 @@ impl Pass {
             notes: Notes::new(rules.topics, rules.log_id, keys, rules.map_bytes),
             stage: Stage::Map,
             at: dirty,
-            scan: Scan::new(rules.topics, rules.log_id, sequence, &segment, segment.dirty_from),
+            scan: Scan::new(
+                rules.topics,
+                voids,
+                rules.log_id,
+                sequence,
+                &segment,
+                segment.dirty_from,
+            ),
             blocked_by: None,
             block: dirty_from,
             position: 0,
@@ -116,7 +126,7 @@ impl Pass {
     pub(super) fn replacing(rules: Rules, sources: Vec<Source>, output: Output) -> Self {
         let (stage, at) = (Stage::Finish, sources.len() - 1);
         let output = Some(Box::new(output));
-        Self { stage, at, output, ..Self::new(rules, sources, 0, 1, 0) }
+        Self { stage, at, output, ..Self::new(rules, Rc::default(), sources, 0, 1, 0) }
     }
 
     /// The size of the sources' blocks, and the number of bytes written so far.
@@ -202,7 +212,7 @@ impl Pass {
                     self.end_map();
                     return Ok(None);
                 }
-                Item::BatchEnd | Item::BlockEnd => {}
+                Item::Entry(_) | Item::BatchEnd | Item::BlockEnd => {}
                 Item::Read => return Ok(Some(self.read())),
                 Item::End if self.at + 1 < self.sources.len() => {
                     self.scan_source(self.at + 1, true)
@@ -266,10 +276,12 @@ impl Pass {
     /// Begins a new segment, with the source at index `at`.
     fn begin_output(&mut self, at: usize) {
         let Rules { log_id, block_bytes: align, pass, .. } = self.rules;
+        let format = self.sources[at].segment.format;
         let (sequence, first_position) = (self.sources[at].sequence, self.first_position);
         let sizes = self.sources[at..].iter().map(|source| source.segment.block_bytes);
         let block_bytes = sizes.fold(align, u32::min);
-        let purpose = Purpose { log_id, block_bytes, align, sequence, first_position, pass };
+        let purpose =
+            Purpose { format, log_id, block_bytes, align, sequence, first_position, pass };
         self.output = Some(Box::new(Output::new(purpose)));
         self.scan_source(at, false);
     }
@@ -307,6 +319,7 @@ impl Pass {
                     }
                     output.begin_block(&header, self.scan.has_transactions());
                 }
+                Item::Entry(head) => output.begin_entry(&head),
                 Item::Batch(partition, mut header) => {
                     let treatment = self.part.treatment(
                         &self.notes,
@@ -358,7 +371,9 @@ impl Pass {
     /// long.
     fn source_ended(&mut self) {
         let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
-        let next = self.sources.get(self.at + 1);
+        // Each format has segments of its own.
+        let format = self.sources[self.at].segment.format;
+        let next = self.sources.get(self.at + 1).filter(|next| next.segment.format == format);
         let used = |next: &Source| (next.segment.end - next.segment.block_bytes) as usize;
         if next.is_some_and(|next| output.len() + used(next) <= self.rules.merged_bytes_max) {
             return self.scan_source(self.at + 1, false);

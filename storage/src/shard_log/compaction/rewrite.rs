@@ -7,6 +7,7 @@ use super::output::{Output, Purpose};
 use super::pass::{Pass, Source};
 use super::{Compaction, CompactionConfig, CompactionNews, Rewrite, ShardLog, Superseded};
 use crate::file_op::FileOp;
+use crate::layout::Format;
 use crate::shard_log::partitions::Partition;
 use crate::shard_log::recovery::segment_file_name;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ impl ShardLog {
     ///
     /// Returns None if a file operation has to complete first, or a rewrite is in progress.
     pub fn begin_rewrite(&mut self) -> Option<Superseded> {
+        assert!(self.replicated.is_none(), "a damaged replica is restored from others");
         let Compaction { is_waiting, rewrite, .. } = self.compaction;
         let is_busy = is_waiting || rewrite.is_under_way() || self.in_flight.is_some();
         if is_busy || !self.segments.seal() {
@@ -59,6 +61,7 @@ impl ShardLog {
         };
         let rules = self.rules(self.wall(now), config);
         let mut output = Output::new(Purpose {
+            format: Format::Alone,
             log_id: rules.log_id,
             block_bytes: rules.block_bytes,
             align: rules.block_bytes,

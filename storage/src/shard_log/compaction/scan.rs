@@ -1,20 +1,26 @@
 //! Reads the blocks of a sealed segment and splits them into records. It can pause after any
 //! record, because a block may contain more records than fit into one turn.
 
-use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, Entries, PARTITION_BYTES};
+use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, Entries, Format, PARTITION_BYTES};
 use crate::limits::COMPACTION_IO_BYTES;
 use crate::log_partition::LogPartition;
 use crate::raw_record::RawRecord;
-use crate::shard_log::segments::Segment;
+use crate::shard_log::EntryPlace;
+use crate::shard_log::replicated::Voids;
+use crate::shard_log::segment::Segment;
+use crate::slot_entry::{EntryHead, EntryKind, SLOT_ENTRY_BYTES, SlotEntry};
 use crate::topic_rules::TopicRules;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression};
 use muster_codec::wire::{DecodeError, Reader, Result};
+use std::rc::Rc;
 
 /// The next part of a segment.
 #[derive(Debug)]
 pub(super) enum Item<'a> {
     Block(BlockHeader),
+    /// The next entry, in a replicated log. Void entries are left out.
+    Entry(EntryHead),
     Batch(LogPartition, BatchHeader),
     Record(RawRecord<'a>),
     BatchEnd,
@@ -28,11 +34,22 @@ pub(super) enum Item<'a> {
 /// The block that is being read; its fields are indexes into the buffer.
 #[derive(Debug)]
 struct OpenBlock {
-    /// The index of the next batch.
+    format: Format,
+    /// The index of the next batch, or entry.
     next: usize,
     end: usize,
+    /// The end of the open entry, if the log is replicated.
+    entry: Option<OpenEntry>,
+    /// The number of entries that were opened.
+    entries: u32,
     padded_end: usize,
     batch: Option<OpenBatch>,
+}
+
+#[derive(Debug)]
+struct OpenEntry {
+    head: EntryHead,
+    end: usize,
 }
 
 #[derive(Debug)]
@@ -47,6 +64,7 @@ struct OpenBatch {
 #[derive(Debug)]
 pub(super) struct Scan {
     topics: TopicRules,
+    voids: Rc<Voids>,
     log_id: u64,
     sequence: u64,
     block_bytes: u32,
@@ -63,6 +81,7 @@ impl Scan {
     /// Begins with the block at position `from`.
     pub(super) fn new(
         topics: TopicRules,
+        voids: Rc<Voids>,
         log_id: u64,
         sequence: u64,
         segment: &Segment,
@@ -71,6 +90,7 @@ impl Scan {
         assert!(from.is_multiple_of(segment.block_bytes) && from <= segment.end);
         Self {
             topics,
+            voids,
             log_id,
             sequence,
             block_bytes: segment.block_bytes,
@@ -86,7 +106,9 @@ impl Scan {
     pub(super) fn restart(&mut self, sequence: u64, segment: &Segment, from: u32) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        *self = Self { buffer, ..Self::new(self.topics, self.log_id, sequence, segment, from) };
+        let (topics, voids) = (self.topics, self.voids.clone());
+        let new = Self::new(topics, voids, self.log_id, sequence, segment, from);
+        *self = Self { buffer, ..new };
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -107,11 +129,12 @@ impl Scan {
     /// Whether the open block contains batches of transactions, or markers. Reads the headers of
     /// all its batches.
     pub(super) fn has_transactions(&self) -> bool {
-        let open = self.open.as_ref().map_or(&[][..], |open| &self.buffer[open.next..open.end]);
+        let Some(block) = &self.open else { return false };
+        let open = &self.buffer[block.next..block.end];
         let is_of_transaction = |entry: Result<(_, Batch<'_>)>| {
             entry.is_ok_and(|(_, batch)| batch.header.is_transactional())
         };
-        Entries::new(open, self.topics).any(is_of_transaction)
+        Entries::new(open, self.topics, block.format).any(is_of_transaction)
     }
 
     /// The offset and the length of the next read.
@@ -143,10 +166,16 @@ impl Scan {
     pub(super) fn next(&mut self) -> Result<Item<'_>> {
         let Some(block) = &mut self.open else { return self.open_block() };
         let Some(batch) = &mut block.batch else {
+            if block.entry.as_ref().is_some_and(|entry| entry.end == block.next) {
+                block.entry = None;
+            }
             if block.next == block.end {
                 self.at = block.padded_end;
                 self.open = None;
                 return Ok(Item::BlockEnd);
+            }
+            if block.format == Format::Replicated && block.entry.is_none() {
+                return self.open_entry();
             }
             return open_batch(block, &self.buffer, self.topics);
         };
@@ -162,6 +191,32 @@ impl Scan {
         batch.next += record.bytes.len();
         batch.records_left -= 1;
         Ok(Item::Record(record))
+    }
+
+    /// Goes to the next entry that is not void, or to the end of the block.
+    fn open_entry(&mut self) -> Result<Item<'_>> {
+        let start = self.block_start();
+        let Some(block) = &mut self.open else { unreachable!("an entry is in a block") };
+        while block.next < block.end {
+            let SlotEntry { head, body } = SlotEntry::read(&self.buffer[block.next..block.end])?;
+            let place = EntryPlace { segment: self.sequence, start, ordinal: block.entries };
+            let begin = block.next + SLOT_ENTRY_BYTES;
+            let end = begin + body.len();
+            block.entries += 1;
+            block.next = end;
+            // The marker of a new replica has no entry to keep. Its segment stays until another
+            // marker makes it void, or an entry follows it.
+            let is_birth = head.kind == EntryKind::Void && head.index == 0;
+            if is_birth || self.voids.is_void(head.group, head.index, place) {
+                continue;
+            }
+            if head.kind.has_batches() {
+                block.next = begin;
+                block.entry = Some(OpenEntry { head, end });
+            }
+            return Ok(Item::Entry(head));
+        }
+        self.next()
     }
 
     fn open_block(&mut self) -> Result<Item<'_>> {
@@ -185,6 +240,9 @@ impl Scan {
             return Err(DecodeError::InvalidBatch("a block of another segment"));
         }
         self.open = Some(OpenBlock {
+            format: block.header.format,
+            entry: None,
+            entries: 0,
             next: self.at + BLOCK_HEADER_BYTES,
             end: self.at + block.header.length as usize,
             padded_end: self.at + padded,
@@ -195,8 +253,12 @@ impl Scan {
 }
 
 fn open_batch<'a>(block: &mut OpenBlock, buffer: &[u8], topics: TopicRules) -> Result<Item<'a>> {
-    let mut reader = Reader::new(&buffer[block.next..block.end]);
-    let partition = LogPartition::from_bytes(reader.array()?, topics)?;
+    let end = block.entry.as_ref().map_or(block.end, |entry| entry.end);
+    let mut reader = Reader::new(&buffer[block.next..end]);
+    let partition = match &block.entry {
+        Some(entry) if entry.head.is_of_node() => LogPartition::of_node(reader.array()?)?,
+        Some(_) | None => LogPartition::from_bytes(reader.array()?, topics)?,
+    };
     let batch = Batch::read(reader.rest())?;
     let header = batch.header;
     if header.compression() != Some(Compression::None) || header.records_count < 0 {

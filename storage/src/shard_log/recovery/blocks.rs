@@ -2,7 +2,6 @@
 
 use super::{Case, Cut};
 use crate::layout::{Block, BlockHeader, SegmentHeader};
-use crate::limits::TORN_BYTES_MAX;
 
 /// The end of the bytes that are cut off if the log ends at `at`. In a recycled file nothing is
 /// cut: the blocks after `at` are old ones, which have another segment number.
@@ -15,16 +14,22 @@ pub(super) fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize
     torn_end.min(bytes.len())
 }
 
-/// The remains of an incompletely written block. In a recycled file, bytes that are not a block
-/// belong to an old block, unless their header has this segment's number.
-pub(super) fn cut(header: &SegmentHeader, bytes: &[u8], at: usize, torn_end: usize) -> Option<Cut> {
+/// The remains of an incompletely written block at `at`, if there are any. In a recycled file,
+/// bytes that are not a block count as remains only if their header has this segment's number;
+/// otherwise they belong to an old block. A block has at most `torn_max` bytes.
+pub(super) fn cut(
+    header: &SegmentHeader,
+    bytes: &[u8],
+    (at, torn_end): (usize, usize),
+    torn_max: usize,
+) -> Option<Cut> {
     let SegmentHeader { log_id, sequence, block_bytes, is_recycled, .. } = *header;
     let rest = &bytes[at..];
     let ours = BlockHeader::read(rest).ok().map(|(block, _)| block);
     let ours = ours.filter(|block| (block.log_id, block.segment) == (log_id, sequence));
     let len = match ours {
         Some(block) if is_recycled => {
-            (block.length as usize).min(TORN_BYTES_MAX).next_multiple_of(block_bytes as usize)
+            (block.length as usize).min(torn_max).next_multiple_of(block_bytes as usize)
         }
         None if is_recycled => return None,
         _ => torn_end - at,

@@ -1,6 +1,6 @@
 //! The cases that recovery distinguishes, and the error for a log that is not opened.
 
-use super::segment_file_name;
+use crate::segment_name;
 use std::fmt;
 
 /// The finding at the position of the next block, or at the start of a segment.
@@ -47,6 +47,8 @@ pub enum Case {
     Q,
     /// Bytes that are not a block, and more than a torn block could leave: refused.
     R,
+    /// An entry that does not continue the earlier entries of its Raft group: refused.
+    S,
 }
 
 /// The reason why a log is not opened: acknowledged operations are damaged or missing.
@@ -67,7 +69,7 @@ impl Corruption {
     /// Describes the place and the kind of the damage.
     pub fn place(&self) -> String {
         let Self { segment, at, what, .. } = self;
-        format!("segment {} is damaged at byte {at}: {what}", segment_file_name(*segment))
+        format!("segment {} is damaged at byte {at}: {what}", segment_name::file_name(*segment))
     }
 }
 

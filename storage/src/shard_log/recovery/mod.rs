@@ -7,23 +7,28 @@
 
 mod blocks;
 mod case;
+mod entries;
+mod recovered;
 mod spared;
+mod waiting;
 
 pub use case::{Case, Corruption};
+pub(crate) use recovered::Tail;
+pub use recovered::{Cut, Recovered, RecoveredBatch, RecoveredItem};
 
 use super::known::KnownSegments;
-use super::partitions::{IndexEntry, Partitions};
-use super::segments::Segment;
-use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
-use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
-use crate::log_partition::LogPartition;
+use super::partitions::IndexEntry;
+use super::segment::Segment;
+use crate::layout::{
+    Block, BlockHeader, Compacted, Format, SEGMENT_HEADER_BYTES, SegmentHeader, is_known,
+};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX, replicated_torn_bytes_max};
 use crate::segment_name;
 use crate::topic_rules::TopicRules;
 use blocks::{classify, cut, is_zero, later_block, torn_end};
 use case::refuse;
-use muster_codec::record_batch::Batch;
 use muster_faults::Fault;
-use std::collections::BTreeMap;
+use waiting::Waiting;
 
 /// The file name of a segment.
 pub fn segment_file_name(sequence: u64) -> String {
@@ -36,109 +41,6 @@ pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, Strin
     let mut files: Vec<_> = names.into_iter().filter_map(numbered).collect();
     files.sort_unstable();
     files
-}
-
-/// A batch of the log, to be replayed.
-#[derive(Debug, Clone, Copy)]
-pub struct RecoveredBatch<'a> {
-    pub partition: LogPartition,
-    /// The batch. Its header has the base offset in the partition.
-    pub batch: Batch<'a>,
-    /// The position of the last operation in the batch's block.
-    pub position: u64,
-}
-
-/// The end of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tail {
-    pub(crate) segment: u64,
-    /// The byte position after the last block.
-    pub(crate) end: u32,
-    /// The end of the bytes that are cut off; equals `end` if no bytes are cut off.
-    pub(crate) torn_end: u32,
-}
-
-/// Bytes that are cut off at the end of a log because they are not a whole block. Either a crash
-/// interrupted the write, or the last block was damaged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
-    pub segment: u64,
-    /// The byte position in the segment.
-    pub at: u32,
-    pub bytes: Vec<u8>,
-}
-
-/// The damage that recovery skipped.
-#[derive(Debug, Default)]
-struct Spared {
-    /// The first damage.
-    first: Option<Corruption>,
-    /// The number of skipped bytes for which it is unknown which partitions had records in them.
-    bytes: usize,
-    /// The positions of the first and the last missing operation.
-    operations: Option<(u64, u64)>,
-}
-
-/// The result of recovery, from which a log continues. The default is for a new log.
-#[derive(Debug, Default)]
-pub struct Recovered {
-    pub(crate) log_id: Option<u64>,
-    pub(crate) position: u64,
-    pub(crate) partitions: Partitions,
-    pub(crate) segments: BTreeMap<u64, Segment>,
-    pub(crate) tail: Option<Tail>,
-    cut: Option<Cut>,
-    /// Files that no longer belong to the log, by sequence number. The value is None if the file
-    /// cannot be reused: it is a compacted segment, has no valid header, or has another length than
-    /// its header says.
-    pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
-    ends: Vec<Case>,
-    spared: Spared,
-}
-
-impl Recovered {
-    /// The position of the last operation.
-    pub fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// The random id of the log; None if the log is new.
-    pub fn log_id(&self) -> Option<u64> {
-        self.log_id
-    }
-
-    /// The segment of the last block, and the byte position after the block. None if there are no
-    /// blocks.
-    pub fn end(&self) -> Option<(u64, u32)> {
-        self.tail.map(|tail| (tail.segment, tail.end))
-    }
-
-    /// The bytes that are cut off at the end of the log.
-    pub fn cut(&self) -> Option<&Cut> {
-        self.cut.as_ref()
-    }
-
-    /// See [`ShardLog::dropped_position`](super::ShardLog::dropped_position).
-    pub fn dropped_position(&self) -> u64 {
-        self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
-    }
-
-    /// The case that ended each segment that was read: A, C, D, E, H or N. Successive segments
-    /// without a header have one H in all. Empty for a new log (case K).
-    pub fn ends(&self) -> &[Case] {
-        &self.ends
-    }
-
-    /// The partitions that have records, with the offset after their last record.
-    pub fn partitions(&self) -> impl Iterator<Item = (LogPartition, i64)> {
-        let written = self.partitions.iter().filter(|(_, state)| state.next_offset > 0);
-        written.map(|(partition, state)| (partition, state.next_offset))
-    }
-
-    /// The sequence number of the next segment to create.
-    pub(crate) fn next_sequence(&self) -> u64 {
-        self.segments.last_key_value().map_or(1, |(_, last)| last.last_sequence + 1)
-    }
 }
 
 /// Reads the segments of a log, in the order of [`segment_files`]. Each is passed as the content of
@@ -156,6 +58,9 @@ pub struct Recovery {
     pub(super) spare_to: u64,
     /// Whether all damage is skipped, even if operations are lost.
     pub(super) accepts_loss: bool,
+    /// The number of slots. None if replicated logs are refused.
+    pub(super) slots: Option<u32>,
+    waiting: Waiting,
 }
 
 /// The description of case F.
@@ -178,6 +83,8 @@ impl Recovery {
             known: KnownSegments::default(),
             spare_to: 0,
             accepts_loss: false,
+            slots: None,
+            waiting: Waiting::default(),
         }
     }
 
@@ -189,7 +96,23 @@ impl Recovery {
         &mut self,
         sequence: u64,
         bytes: &[u8],
-        replay: impl FnMut(RecoveredBatch<'_>),
+        mut replay: impl FnMut(RecoveredBatch<'_>),
+    ) -> Result<(), Corruption> {
+        self.items(sequence, bytes, |item| match item {
+            RecoveredItem::Batch { found, .. } => replay(found),
+            RecoveredItem::Marker { .. } => {}
+        })
+    }
+
+    /// Like [`Recovery::segment`], for a log that may be replicated.
+    ///
+    /// # Errors
+    /// The segment is a case that is refused.
+    pub fn items(
+        &mut self,
+        sequence: u64,
+        bytes: &[u8],
+        replay: impl FnMut(RecoveredItem<'_>),
     ) -> Result<(), Corruption> {
         self.unfinished.take_if(|_| self.accepts_loss);
         match self.read_segment(sequence, bytes, replay) {
@@ -205,7 +128,7 @@ impl Recovery {
         &mut self,
         sequence: u64,
         bytes: &[u8],
-        mut replay: impl FnMut(RecoveredBatch<'_>),
+        mut replay: impl FnMut(RecoveredItem<'_>),
     ) -> Result<(), Corruption> {
         let expected = self.next_sequence();
         let may_follow = sequence <= expected || self.spare_missing(sequence) || self.accepts_loss;
@@ -240,7 +163,8 @@ impl Recovery {
         };
         self.found.log_id = Some(header.log_id);
         let SegmentHeader { block_bytes, segment_bytes, .. } = header;
-        let new = Segment::new(sequence, block_bytes, segment_bytes, self.found.position);
+        let new =
+            Segment::new(header.format, sequence, block_bytes, segment_bytes, self.found.position);
         self.found.segments.insert(sequence, new);
         let bytes = &bytes[..segment_bytes as usize];
         if let Some(compacted) = header.compacted {
@@ -256,7 +180,7 @@ impl Recovery {
 
     /// Ends the recovery after all segments were read.
     pub fn finish(self) -> Recovered {
-        self.found
+        Recovered { waiting: self.waiting, ..self.found }
     }
 
     /// The sequence number after the last segment that was read.
@@ -264,11 +188,16 @@ impl Recovery {
         self.unfinished.map_or_else(|| self.found.next_sequence(), |it| it.last.saturating_add(1))
     }
 
-    /// Checks a file whose segment an earlier segment replaces.
+    fn reads(&self, format: Format) -> bool {
+        format == Format::Alone || self.slots.is_some()
+    }
+
+    /// Checks a file that is left over: an earlier compacted segment replaces its segment.
     fn leftover(&mut self, sequence: u64, bytes: &[u8]) -> Result<(), Corruption> {
         let header = SegmentHeader::read(bytes).ok().filter(|(it, _)| it.sequence == sequence);
         if let Some((header, version)) = header {
-            if !is_known(version) || Some(header.log_id) != self.found.log_id {
+            let is_readable = is_known(version) && self.reads(header.format);
+            if !is_readable || Some(header.log_id) != self.found.log_id {
                 return refuse(Case::L, sequence, 0, "it belongs to another log or format");
             }
             if header.last_sequence() >= self.found.next_sequence() {
@@ -279,7 +208,7 @@ impl Recovery {
             header.compacted.is_none() && bytes.len() == header.segment_bytes as usize
         });
         let segment = |(it, _): (SegmentHeader, _)| {
-            Segment::new(sequence, it.block_bytes, it.segment_bytes, 0)
+            Segment::new(it.format, sequence, it.block_bytes, it.segment_bytes, 0)
         };
         self.found.leftovers.insert(sequence, plain.map(segment));
         Ok(())
@@ -289,7 +218,7 @@ impl Recovery {
     fn header(&self, sequence: u64, bytes: &[u8]) -> Result<Option<SegmentHeader>, Corruption> {
         let refuse = |case, what| refuse(case, sequence, 0, what);
         let header = match SegmentHeader::read(bytes) {
-            Ok((_, version)) if !is_known(version) => {
+            Ok((it, version)) if !is_known(version) || !self.reads(it.format) => {
                 return refuse(Case::L, "it has a format that this version does not know");
             }
             Ok((header, _)) if header.sequence == sequence => header,
@@ -329,7 +258,7 @@ impl Recovery {
         header: &SegmentHeader,
         compacted: Compacted,
         bytes: &[u8],
-        replay: &mut impl FnMut(RecoveredBatch<'_>),
+        replay: &mut impl FnMut(RecoveredItem<'_>),
     ) -> Result<(), Corruption> {
         let SegmentHeader { block_bytes, segment_bytes, sequence, log_id, .. } = *header;
         let refuse = |case, at, what: &str| refuse(case, sequence, at, what);
@@ -380,6 +309,8 @@ impl Recovery {
         self.end_at(header, at, at, Case::N);
         let segment = self.segment_mut(sequence);
         (segment.last_sequence, segment.last_position) = (last_sequence, last_position);
+        // Its last block may be damaged, and skipped.
+        segment.end = segment_bytes;
         (segment.pass, segment.dirty_from) = (compacted.pass, dirty_from);
         segment.dropped_position = compacted.dropped_position;
         Ok(())
@@ -408,12 +339,13 @@ impl Recovery {
             }
             (case @ (Case::D | Case::E), _) => {
                 let torn_end = torn_end(header, bytes, at);
-                if torn_end - at > TORN_BYTES_MAX {
+                let torn_max = self.torn_bytes_max(header.format);
+                if torn_end - at > torn_max {
                     let what = "not a block, and longer than a torn end can be";
                     return refuse(Case::R, header.sequence, at, what);
                 }
                 self.end_at(header, at, torn_end, case);
-                self.found.cut = cut(header, bytes, at, torn_end);
+                self.found.cut = cut(header, bytes, (at, torn_end), torn_max);
                 Ok(None)
             }
             (Case::G, Some(block)) if self.spares_up_to(&block) => {
@@ -429,7 +361,16 @@ impl Recovery {
         }
     }
 
-    /// Notes the end of a segment's blocks. A segment without blocks does not change the tail.
+    /// The most bytes that a torn block leaves.
+    fn torn_bytes_max(&self, format: Format) -> usize {
+        match (format, self.slots) {
+            (Format::Replicated, Some(slots)) => replicated_torn_bytes_max(slots),
+            _ => TORN_BYTES_MAX,
+        }
+    }
+
+    /// Notes where the blocks of a segment end. The log's tail stays in an earlier segment if this
+    /// segment has no blocks and no torn bytes.
     pub(super) fn end_at(
         &mut self,
         header: &SegmentHeader,
@@ -453,10 +394,17 @@ impl Recovery {
         block: &Block<'_>,
         header: &SegmentHeader,
         at: usize,
-        replay: &mut impl FnMut(RecoveredBatch<'_>),
+        replay: &mut impl FnMut(RecoveredItem<'_>),
     ) -> Result<usize, Corruption> {
         let SegmentHeader { sequence, block_bytes, .. } = *header;
         let refuse = |what| refuse(Case::M, sequence, at, what);
+        match (header.format, block.header.format) {
+            (Format::Alone, Format::Alone) => {}
+            (Format::Replicated, Format::Replicated) => {
+                return self.replay_entries(block, header, at, replay);
+            }
+            _ => return refuse("a block of another format than its segment"),
+        }
         let (start, end) = (at as u32, (at + block.padded_len(block_bytes)) as u32);
         let position = self.found.position + u64::from(block.header.operations);
         let mut batches = 0;
@@ -472,19 +420,25 @@ impl Recovery {
             }
             found.next_offset = next_offset;
             found.recovered_offset = next_offset;
+            found.written_offset = next_offset;
             found.index_block(sequence, IndexEntry { next_offset, start, end });
             timestamp = timestamp.max(batch.header.max_timestamp);
-            replay(RecoveredBatch { partition, batch, position });
+            let found = RecoveredBatch { partition, batch, position };
+            replay(RecoveredItem::Batch { group: 0, index: 0, found });
             batches += 1;
         }
         if batches != block.header.batches || block.header.operations == 0 {
             return refuse("the number of batches differs from the block's header");
         }
+        self.block_replayed(sequence, end, position);
+        self.segment_mut(sequence).time(timestamp);
+        Ok(end as usize)
+    }
+
+    fn block_replayed(&mut self, sequence: u64, end: u32, position: u64) {
         self.found.position = position;
         let segment = self.segment_mut(sequence);
         (segment.end, segment.last_position) = (end, position);
-        segment.time(timestamp);
-        Ok(end as usize)
     }
 
     fn segment_mut(&mut self, sequence: u64) -> &mut Segment {
