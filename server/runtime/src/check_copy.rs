@@ -50,20 +50,20 @@ pub enum NextId {
 
 impl NextId {
     /// The first wanted id among the ids that follow `after`. Visits at most `visits` of them.
-    pub fn among<'i>(
-        ids: impl Iterator<Item = &'i str>,
+    pub fn among<I: AsRef<str> + Into<Arc<str>>>(
+        ids: impl Iterator<Item = I>,
         after: Option<&Arc<str>>,
         visits: usize,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Self {
         let (mut visited, mut last) = (0, None);
         for id in ids.take(visits) {
-            if is_wanted(id) {
+            if is_wanted(id.as_ref()) {
                 return Self::Wanted(id.into());
             }
             (visited, last) = (visited + 1, Some(id));
         }
-        match last.map(Arc::from).or_else(|| after.cloned()) {
+        match last.map(Into::into).or_else(|| after.cloned()) {
             Some(last) if visited == visits => Self::Unwanted(last),
             Some(_) | None => Self::End,
         }

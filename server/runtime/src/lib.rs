@@ -33,16 +33,26 @@
 
 #![forbid(unsafe_code)]
 
+// The toy machines of the tests name this crate.
+#[cfg(test)]
+extern crate self as muster_runtime;
+
 mod audit;
 mod check;
 mod check_copy;
+mod clustered;
 mod counters;
 mod damage;
 mod flush_clock;
+mod injected;
 mod load;
 mod machine;
 mod not_restated;
+mod quorum;
+mod reads;
 mod replayed;
+pub mod replicas;
+mod restating;
 mod rewrite;
 mod runtime;
 mod section;
@@ -50,20 +60,25 @@ mod slots;
 mod snapshot;
 mod topic;
 mod turn;
+mod upkeep;
+mod written;
 
 pub use audit::Audit;
-pub use check::{CheckConfig, CheckNames, Difference, LogCheck, differences};
+pub use check::{CheckConfig, CheckNames, Difference, ITEMS_OF_ID_MAX, LogCheck, differences};
 pub use check_copy::{CheckCopy, Digest, NextId};
 pub use counters::{CheckCounters, LogCounters, RewriteCounters, SnapshotCounters};
 pub use damage::{Damage, damaged};
 pub use load::{Load, Replayed};
 pub use machine::{Audited, Machine, Transactional, Unlimited};
 pub use not_restated::NotRestated;
+pub use reads::{Batches, LogBatches, LogRead, LogReads};
 pub use replayed::{replay_each, replayed};
+pub use restating::Restating;
 pub use rewrite::{Rewrite, RewriteConfig};
 pub use runtime::{LogNews, NotWritten, Runtime};
 pub use section::{AnyWalk, Opened, SectionAt, part_of};
 pub use slots::Slots;
-pub use snapshot::{Snapshots, SnapshotsDue};
+pub use snapshot::{LoadedSnapshot, Snapshots, SnapshotsDue};
 pub use topic::{Topic, TopicSet};
 pub use turn::Turn;
+pub use upkeep::{Upkeep, UpkeepConfig};

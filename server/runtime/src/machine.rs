@@ -63,9 +63,12 @@ pub trait Machine: 'static {
     /// Updates [`Self::Shared`]. Called after each call of the machine.
     fn settle(&mut self, _shared: &mut Self::Shared) {}
 
-    /// Notes that a snapshot is opened that has all operations up to a position. For the sections
-    /// that are opened after this call, their own positions count instead. Sections without content
-    /// are not opened.
+    /// Takes back all that the machine has reported to the shared value. It is dropped afterwards.
+    fn release(&mut self, _shared: &mut Self::Shared) {}
+
+    /// Notes that the machine begins with a snapshot that has all operations up to `position`.
+    /// Sections with content are opened after this call, and each has a position of its own, which
+    /// then counts instead. Sections without content are not opened.
     fn begin_after(&mut self, position: u64);
 
     /// Begins to write a section; None if it has no content.
@@ -90,10 +93,22 @@ pub trait Machine: 'static {
     /// The section is damaged. The machine must not be used then.
     fn open_section(&mut self, section: u8, opened: Opened<'_>) -> Result<(), Damage>;
 
-    /// Passes about `count` further records of the state to `take`, each with the producer of the
-    /// transaction that it is part of. Replaying all of them in this order produces the state, and
-    /// changes nothing if the state exists already. This also holds for a part of them, and if
-    /// other records come between two calls. Returns false after the last record.
+    /// The last stable offset that the partition has once its records before `end` are durable.
+    fn stable_offset(&mut self, end: i64) -> i64 {
+        end
+    }
+
+    /// If a producer's record at an offset belongs to an aborted transaction: the first offset of
+    /// this transaction, and its producer.
+    fn aborted(&self, _producer_id: i64, _offset: i64) -> Option<(i64, i64)> {
+        None
+    }
+
+    /// Calls `take` with about `count` further records of the state, each with the producer of the
+    /// transaction that it is part of. If a new machine replays all of them in this order, it gets
+    /// the same state. A machine that has the state already is not changed by them, nor by the
+    /// first ones alone. This is true even if other records come between two calls. Returns false
+    /// after the last record.
     ///
     /// # Errors
     /// A part of the state in the snapshot is damaged.

@@ -14,8 +14,8 @@
 //! A cluster does without the rewrite: its memory may be ahead of the committed records, and a
 //! replica is restored from its peers instead.
 
-use crate::{AnyWalk, NotRestated, RewriteCounters, Runtime, TopicSet, Turn};
-use muster_storage::{LogPartition, Pace, ShardLog, Superseded};
+use crate::{Restating, RewriteCounters, Runtime, TopicSet, Turn};
+use muster_storage::{Pace, ShardLog, Superseded};
 use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
@@ -51,19 +51,12 @@ pub struct Rewrite {
 enum Stage {
     /// The log has to begin another segment.
     Beginning,
-    /// The part of the state that is appended next; None if no part is left.
-    Appending(Superseded, Option<Part>),
+    /// The state is being appended.
+    Appending(Superseded, Restating),
     /// The whole state is appended; its last record has this position.
     Flushing(Superseded, u64),
     /// The older segments are being replaced.
     Replacing,
-}
-
-/// The partition whose state is appended, and the progress in it.
-#[derive(Debug)]
-struct Part {
-    partition: LogPartition,
-    walk: Option<AnyWalk>,
 }
 
 impl Rewrite {
@@ -145,17 +138,17 @@ impl Rewrite {
             Stage::Beginning => match runtime.log_mut().begin_rewrite() {
                 Some(superseded) => {
                     self.began_at = Some(written);
-                    Some(Stage::Appending(superseded, next(topics, None)))
+                    Some(Stage::Appending(superseded, Restating::new(topics)))
                 }
                 None => Some(Stage::Beginning),
             },
-            Stage::Appending(superseded, part) => {
+            Stage::Appending(superseded, restating) => {
                 let may_append = turn.is_stopping || self.pace.allows(turn.now, written);
                 if may_append && !runtime.log().is_full() {
                     self.pace.sliced(turn.now, written);
-                    self.append(runtime, topics, turn.now, (superseded, part))
+                    self.append(runtime, topics, turn.now, superseded, restating)
                 } else {
-                    Some(Stage::Appending(superseded, part))
+                    Some(Stage::Appending(superseded, restating))
                 }
             }
             Stage::Flushing(superseded, position) => {
@@ -193,16 +186,17 @@ impl Rewrite {
         runtime: &mut Runtime,
         topics: &mut dyn TopicSet,
         now: i64,
-        (superseded, part): (Superseded, Option<Part>),
+        superseded: Superseded,
+        mut restating: Restating,
     ) -> Option<Stage> {
         let before = runtime.log().progress().accepted();
-        let appended = append_slice(runtime.log_mut(), topics, now, part);
+        let appended = restating.append(topics, runtime.log_mut(), now, SLICE_RECORDS);
         if runtime.log().progress().accepted() > before {
             runtime.appended();
         }
         match appended {
-            Ok(Some(part)) => Some(Stage::Appending(superseded, Some(part))),
-            Ok(None) => Some(Stage::Flushing(superseded, runtime.log().progress().accepted())),
+            Ok(true) => Some(Stage::Appending(superseded, restating)),
+            Ok(false) => Some(Stage::Flushing(superseded, runtime.log().progress().accepted())),
             Err(why) => {
                 let RewriteConfig { shard, .. } = self.config;
                 error!(
@@ -215,33 +209,4 @@ impl Rewrite {
             }
         }
     }
-}
-
-/// Appends about a slice of records, of the first partition that has any. Returns the part that is
-/// next, or None after the last.
-fn append_slice(
-    log: &mut ShardLog,
-    topics: &mut dyn TopicSet,
-    now: i64,
-    mut part: Option<Part>,
-) -> Result<Option<Part>, NotRestated> {
-    let before = log.progress().accepted();
-    while log.progress().accepted() == before
-        && let Some(Part { partition, walk }) = &mut part
-    {
-        let LogPartition { topic, index } = *partition;
-        let has_more = match topics.get(topic) {
-            Some(of) => of.restate(index, walk, SLICE_RECORDS, (&mut *log, now))?,
-            None => false,
-        };
-        if !has_more {
-            part = next(topics, Some(LogPartition { topic, index }));
-        }
-    }
-    Ok(part)
-}
-
-/// The partition that follows another one.
-fn next(topics: &mut dyn TopicSet, after: Option<LogPartition>) -> Option<Part> {
-    topics.next(after).map(|partition| Part { partition, walk: None })
 }

@@ -5,11 +5,15 @@
 //! the machine already has ([`Topic::restate`](crate::Topic::restate)).
 
 use crate::flush_clock::FlushClock;
+use crate::quorum::Quorum;
+use crate::written::{partition, write};
 use crate::{LogCounters, Machine, Slots, Transactional};
 use muster_codec::Wall;
-use muster_codec::record_batch::{EndTxnMarker, Producer, WriteRecord};
+use muster_codec::record_batch::{EndTxnMarker, Producer};
 use muster_faults::Fault;
-use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
+use muster_storage::{
+    AppendError, CompactionNews, FileDone, FileOp, LogPartition, LogSlot, ShardLog, UNPARTITIONED,
+};
 use tracing::{debug, warn};
 
 /// A flush that takes at least this long is logged. From then on, the clock of the groups' timers
@@ -36,16 +40,26 @@ pub struct NotWritten {
 /// The log of a shard, with the time that its flushes take.
 #[derive(Debug)]
 pub struct Runtime {
-    log: ShardLog,
+    pub(crate) log: ShardLog,
+    pub(crate) quorum: Quorum,
     flush: FlushClock,
     linger: FlushClock,
+    /// All partitions that clients may read.
+    pub(crate) partitions: Vec<LogPartition>,
+    /// See [`Self::moved`].
+    pub(crate) moved: Vec<LogPartition>,
+    pub(crate) moved_slots: Vec<LogSlot>,
     counters: LogCounters,
 }
 
 impl Runtime {
-    pub fn new(log: ShardLog) -> Self {
+    /// The runtime of a log of one machine. `partitions` are all partitions that clients may read.
+    pub fn new(log: ShardLog, partitions: Vec<LogPartition>) -> Self {
         let (flush, linger) = (FlushClock::default(), FlushClock::default());
-        Self { log, flush, linger, counters: LogCounters::default() }
+        let moved = partitions.clone();
+        let (moved_slots, counters) = (Vec::new(), LogCounters::default());
+        let quorum = Quorum::Alone;
+        Self { log, quorum, flush, linger, partitions, moved, moved_slots, counters }
     }
 
     pub fn log(&self) -> &ShardLog {
@@ -59,6 +73,50 @@ impl Runtime {
 
     pub fn counters(&self) -> &LogCounters {
         &self.counters
+    }
+
+    /// See [`ShardLog::position_of`].
+    pub fn position(&self, partition: LogPartition) -> u64 {
+        self.log.position_of(partition)
+    }
+
+    /// The position that an operation of this slot gets if it is the log's next operation.
+    pub fn next_position(&self, slot: LogSlot) -> u64 {
+        self.log.next_position(slot)
+    }
+
+    /// The position up to which the operations of a slot are durable: here, or on a quorum of
+    /// disks.
+    pub fn flushed(&self, slot: LogSlot) -> u64 {
+        self.quorum.visible(&self.log, slot)
+    }
+
+    /// Whether no request may be handled now. Either too many bytes wait for the disk, or for other
+    /// nodes. Or startup found operations that are not durable yet: answers could show their
+    /// effects.
+    // The shard asks several times a turn.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.log.is_full() || self.quorum.is_full() || !self.log.is_recovered()
+    }
+
+    /// Whether all accepted operations are durable.
+    pub fn is_flushed(&self) -> bool {
+        let progress = self.log.progress();
+        progress.accepted() == progress.flushed()
+    }
+
+    /// The partitions with operations that became durable with the last completed file operation.
+    /// At first, these are all partitions. In a cluster messages of other nodes make operations
+    /// durable, too: these are the partitions since [`Self::moved_taken`].
+    pub fn moved(&self) -> &[LogPartition] {
+        &self.moved
+    }
+
+    /// The slots of the operations that became durable, each with the position up to which all its
+    /// operations are durable.
+    pub fn moved_slots(&self) -> impl Iterator<Item = (LogSlot, u64)> {
+        self.moved_slots.iter().map(|slot| (*slot, self.flushed(*slot)))
     }
 
     /// Sets the time. `micros` comes from a clock with a finer resolution.
@@ -116,9 +174,13 @@ impl Runtime {
         apply: impl Fn(&mut M, &[M::Record<'r>], u64),
     ) -> Result<u64, NotWritten> {
         let partition = partition::<M>(index);
+        if !self.leads(self.log.slot_of(partition)) {
+            self.counters.operations_refused += 1;
+            return Err(NotWritten { error: AppendError::NotLeader, written: 0 });
+        }
         let mut written = 0;
         for operation in operations {
-            let appended = self.write(partition, now, producer, operation);
+            let appended = write(&mut self.log, partition, now, producer, operation);
             self.counters.operations_refused += u64::from(appended.is_err());
             let appended = appended.map_err(|error| NotWritten { error, written })?;
             self.begin_linger::<M>();
@@ -129,14 +191,17 @@ impl Runtime {
             if Fault::ReplayDiffers.is_injected() && is_of_groups && appended.is_multiple_of(128) {
                 continue;
             }
-            let position = self.log.progress_of(partition).accepted();
+            let position = self.position(partition);
             machines.on(index, |machine, _| apply(machine, operation, position));
         }
-        Ok(self.log.progress_of(partition).accepted())
+        Ok(self.position(partition))
     }
 
     /// Appends the marker of a producer to a partition, and applies it to the machine. Returns the
     /// position of the marker.
+    ///
+    /// # Panics
+    /// Another node leads the slot.
     pub fn append_marker<M: Transactional>(
         &mut self,
         machines: &mut Slots<M>,
@@ -146,27 +211,16 @@ impl Runtime {
         marker: EndTxnMarker,
     ) -> u64 {
         let partition = partition::<M>(index);
+        assert!(self.leads(self.log.slot_of(partition)), "only the leader appends");
         self.log.append_marker(partition, now, producer, marker);
         self.begin_linger::<M>();
-        let position = self.log.progress_of(partition).accepted();
+        let position = self.position(partition);
         machines.on(index, |machine, _| machine.end_transaction(producer, marker, position));
         position
     }
 
-    fn write<R: WriteRecord>(
-        &mut self,
-        partition: LogPartition,
-        now: i64,
-        producer: Option<Producer>,
-        records: impl IntoIterator<Item = R>,
-    ) -> Result<u64, AppendError> {
-        match producer {
-            None => self.log.append(partition, now, records),
-            Some(producer) => self.log.append_in_transaction(partition, now, producer, records),
-        }
-    }
-
-    /// Begins to measure the linger time of records that were appended to [`Self::log_mut`].
+    /// Records were appended directly to [`Self::log_mut`]. Begins to measure how long they linger:
+    /// how long they wait for their flush to begin.
     pub(crate) fn appended(&mut self) {
         self.linger.begin();
     }
@@ -180,6 +234,7 @@ impl Runtime {
 
     /// Starts the next flush if its time has come.
     pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) -> Option<LogNews> {
+        self.poll_replicas(now, ops);
         let (submitted, bytes) = (self.log.progress().submitted(), self.log.written_bytes());
         self.log.poll(now, ops);
         let operations = self.log.progress().submitted() - submitted;
@@ -234,15 +289,25 @@ impl Runtime {
     /// Handles the end of a file operation of the log. If this was a slow flush, returns its
     /// duration in milliseconds.
     pub fn done(&mut self, done: FileDone) -> Option<u64> {
-        let flushed = self.log.progress().flushed();
+        let (flushed, was_recovered) = (self.log.progress().flushed(), self.log.is_recovered());
         self.log.done(done);
+        if self.replication().is_none() {
+            self.moved_taken();
+        }
+        if self.log.is_recovered() == was_recovered {
+            let seen = self.log.flushed().iter().filter(|it| it.topic != UNPARTITIONED);
+            self.moved.extend(seen);
+            self.moved_slots.extend(self.log.flushed_slots());
+        } else {
+            self.moved.extend(&self.partitions);
+            self.moved_slots.extend(self.partitions.iter().map(|it| self.log.slot_of(*it)));
+            self.moved_slots.sort_unstable();
+            self.moved_slots.dedup();
+        }
+        self.replicas_flushed();
         let has_flushed = self.log.progress().flushed() > flushed;
         let micros = has_flushed.then(|| self.flush.end()).flatten();
         micros.into_iter().for_each(|micros| self.counters.flush_micros.record(micros));
         micros.map(|micros| micros / 1_000).filter(|ms| *ms >= SLOW_FLUSH_MS)
     }
-}
-
-fn partition<M: Machine>(index: u32) -> LogPartition {
-    LogPartition { topic: M::RULE.number, index }
 }

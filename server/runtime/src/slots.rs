@@ -6,10 +6,13 @@ use crate::{Damage, Machine};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeSet;
+use std::fmt;
 
-/// The machines of the partitions of one topic that a shard leads, by the index of the partition.
-#[derive(Debug)]
+/// The machines of one topic on a shard: one for each partition that the shard leads, by the index
+/// of the partition.
 pub struct Slots<M: Machine> {
+    /// Makes a machine without records.
+    new: Box<dyn Fn() -> M>,
     /// The index in `all` of each partition's machine; [`NOT_LED`] for partitions of other shards.
     places: Vec<u32>,
     /// The machines, in the order of their partitions.
@@ -35,7 +38,16 @@ struct Entry<M: Machine> {
     index: u32,
     machine: M,
     held: M::Held,
+    /// Whether the timers of the machine fire. In a cluster those of a follower do not.
+    has_timers: bool,
     deadline: Option<i64>,
+}
+
+impl<M: Machine> fmt::Debug for Slots<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let indexes: Vec<u32> = self.indexes().collect();
+        f.debug_struct("Slots").field("indexes", &indexes).finish_non_exhaustive()
+    }
 }
 
 impl<M: Machine> Slots<M> {
@@ -44,18 +56,20 @@ impl<M: Machine> Slots<M> {
     pub fn new(
         indexes: impl IntoIterator<Item = u32>,
         shared: M::Shared,
-        new: impl Fn() -> M,
+        new: impl Fn() -> M + 'static,
     ) -> Self {
         let (mut places, mut all) = (Vec::new(), Vec::new());
         for index in indexes {
             assert!(places.len() <= index as usize, "the indexes ascend");
             places.resize(index as usize, NOT_LED);
             places.push(all.len() as u32);
-            all.push(Entry { index, machine: new(), held: M::Held::default(), deadline: None });
+            let (machine, held) = (new(), M::Held::default());
+            all.push(Entry { index, machine, held, has_timers: true, deadline: None });
         }
         let (held, deadlines) = (M::Held::default(), BTreeSet::new());
         let (damage, opened, audited) = (None, Vec::new(), None);
-        Self { places, all, held, shared, deadlines, damage, opened, audited }
+        let new = Box::new(new);
+        Self { new, places, all, held, shared, deadlines, damage, opened, audited }
     }
 
     /// Calls the machine of a partition. `act` gets the machine, and the amounts of the topic's
@@ -78,7 +92,7 @@ impl<M: Machine> Slots<M> {
         act: impl FnOnce(&mut M, &mut M::Shared, M::Held) -> R,
     ) -> R {
         let place = self.places[index as usize] as usize;
-        let Entry { machine, held, deadline, .. } = &mut self.all[place];
+        let Entry { machine, held, has_timers, deadline, .. } = &mut self.all[place];
         let others = self.held - *held;
         let result = act(machine, &mut self.shared, others);
         machine.settle(&mut self.shared);
@@ -87,13 +101,34 @@ impl<M: Machine> Slots<M> {
         }
         *held = machine.held();
         self.held = others + *held;
-        let next = machine.next_deadline();
+        let next = if *has_timers { machine.next_deadline() } else { None };
         if next != *deadline {
             deadline.map(|at| self.deadlines.remove(&(at, index)));
             next.map(|at| self.deadlines.insert((at, index)));
             *deadline = next;
         }
         result
+    }
+
+    /// Sets whether the timers of a machine fire: those of a follower do not. The shard must have
+    /// the partition.
+    pub fn set_timers(&mut self, index: u32, fire: bool) {
+        let place = self.places[index as usize] as usize;
+        self.all[place].has_timers = fire;
+        self.on(index, |_, _| ());
+    }
+
+    /// Replaces the machine of a partition by one without records. The shard must have the
+    /// partition. The place of the audit and the sections of a snapshot that were opened belong to
+    /// the dropped machine.
+    pub(crate) fn reset(&mut self, index: u32) {
+        let new = (self.new)();
+        self.on_with(index, |machine, shared, _| {
+            machine.release(shared);
+            *machine = new;
+        });
+        self.opened.retain(|opened| *opened != index);
+        self.audited.take_if(|(audited, _)| *audited == index);
     }
 
     /// Like [`Self::on`]; None, without a call, if another shard leads the partition.

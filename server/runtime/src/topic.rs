@@ -1,10 +1,11 @@
 //! The interface to the machines of a topic, whatever their type.
 
+use crate::written::{partition, write};
 use crate::{
     AnyWalk, CheckCopy, Damage, Digest, Machine, NextId, NotRestated, Opened, SectionAt, Slots,
 };
 use muster_codec::DecodeError;
-use muster_codec::record_batch::{Batch, Producer};
+use muster_codec::record_batch::Batch;
 use muster_storage::snapshot::Part;
 use muster_storage::{LogPartition, ShardLog, TopicRules};
 use std::sync::Arc;
@@ -26,12 +27,24 @@ pub trait Topic {
         position: u64,
     ) -> Option<Result<bool, DecodeError>>;
 
+    /// Drops the state of a partition: its machine begins again, without records.
+    fn reset(&mut self, index: u32);
+
+    /// See [`Slots::set_timers`].
+    fn set_timers(&mut self, index: u32, fire: bool);
+
     /// The first damage that was found: see [`Machine::damage`].
     fn damage(&self) -> Option<Damage>;
 
-    /// Appends about `count` further records of the state of a partition to a log again, each as an
-    /// operation: see [`Machine::restate`]. They are not applied, because the state has them.
-    /// `walk` is None at first. Returns false after the last record.
+    /// Like [`Machine::stable_offset`]. Returns `end` for a partition without a machine, which
+    /// never has records.
+    fn stable_offset(&mut self, index: u32, end: i64) -> i64;
+
+    fn aborted(&self, index: u32, producer_id: i64, offset: i64) -> Option<(i64, i64)>;
+
+    /// Appends about `count` further records of a partition's state to the log again, each as an
+    /// operation of its own: see [`Machine::restate`]. They are not applied, because the state has
+    /// them. `walk` is None at first. Returns false after the last record.
     ///
     /// # Errors
     /// A part of the state in the snapshot is damaged, or a record is too large for the log.
@@ -96,7 +109,16 @@ pub trait TopicSet {
     fn get(&mut self, number: u8) -> Option<&mut dyn Topic>;
 
     /// Calls all topics, in the order of their numbers.
-    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic));
+    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
+        let rules = self.rules();
+        let mut number = rules.next(None);
+        while let Some(topic) = number {
+            if let Some(of) = self.get(topic) {
+                act(of);
+            }
+            number = rules.next(Some(topic));
+        }
+    }
 
     /// The partition of the shard that follows another one, in the order of topics and indexes; the
     /// first for None.
@@ -145,8 +167,24 @@ impl<M: Machine> Topic for Slots<M> {
         Self::replay(self, index, batch, position)
     }
 
+    fn reset(&mut self, index: u32) {
+        Self::reset(self, index);
+    }
+
+    fn set_timers(&mut self, index: u32, fire: bool) {
+        Self::set_timers(self, index, fire);
+    }
+
     fn damage(&self) -> Option<Damage> {
         Self::damage(self)
+    }
+
+    fn stable_offset(&mut self, index: u32, end: i64) -> i64 {
+        self.on_led(index, |machine, _| machine.stable_offset(end)).unwrap_or(end)
+    }
+
+    fn aborted(&self, index: u32, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
+        self.get(index)?.aborted(producer_id, offset)
     }
 
     fn restate(
@@ -156,17 +194,11 @@ impl<M: Machine> Topic for Slots<M> {
         count: usize,
         (log, now): (&mut ShardLog, i64),
     ) -> Result<bool, NotRestated> {
-        let (partition, mut appended) = (LogPartition { topic: M::RULE.number, index }, Ok(()));
+        let (partition, mut appended) = (partition::<M>(index), Ok(()));
         let walk = walk.get_or_insert_with(|| AnyWalk::new(M::Restating::default())).of();
         let restated = self.on(index, |machine, _| {
             machine.restate(walk, count, &mut |producer, record| {
-                let position = match producer {
-                    None => log.append(partition, now, [record]),
-                    Some(producer) => {
-                        log.append_in_transaction(partition, now, producer, [record])
-                    }
-                };
-                if let Err(error) = position {
+                if let Err(error) = write(log, partition, now, producer, [record]) {
                     appended = Err(error);
                 }
             })

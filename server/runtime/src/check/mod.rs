@@ -18,6 +18,7 @@ mod names;
 mod round;
 
 pub use differences::{Difference, differences};
+pub use round::ITEMS_OF_ID_MAX;
 
 use crate::{CheckCounters, TopicSet, Turn};
 use muster_codec::DecodeError;

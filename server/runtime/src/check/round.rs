@@ -13,8 +13,9 @@ use std::sync::Arc;
 const LOOKS_MAX: usize = 200;
 const ITEMS_MAX: usize = 300;
 
-/// The most items of an id whose digest is taken: less than a millisecond of work.
-const ITEMS_OF_ID_MAX: usize = 2_000;
+/// The most items of an id whose digest is taken: less than a millisecond of work. A copy may leave
+/// out the same ids, and smaller ones, too ([`CheckCopy::has`](crate::CheckCopy::has)).
+pub const ITEMS_OF_ID_MAX: usize = 2_000;
 
 /// A difference between a live state and its log.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A snapshot that is being written: its parts in order, some of a part at a time.
 
-use crate::{AnyWalk, Damage, SectionAt, Topic, TopicSet};
+use crate::{AnyWalk, Damage, SectionAt, TopicSet};
 use muster_storage::snapshot::{Part, SectionRow, SnapshotHeader, SnapshotWriter};
 use muster_storage::{LogPartition, SegmentWalk, ShardLog};
 
@@ -71,7 +71,7 @@ impl Job {
         (mut row, mut walk): (SectionRow, AnyWalk),
         writer: &mut SnapshotWriter,
     ) -> Result<Stage, Damage> {
-        let at = place(log, row.topic, row.index, writer);
+        let at = place(log, LogPartition { topic: row.topic, index: row.index }, writer);
         row.newest = at.position;
         let Some(topic) = topics.get(row.topic) else { unreachable!("it has begun the section") };
         let part = topic.write_section(row.index, &mut walk, at, SLICE_BYTES, writer.body())?;
@@ -93,33 +93,16 @@ fn begin_next(
     after: Option<&SectionRow>,
     writer: &SnapshotWriter,
 ) -> Option<(SectionRow, AnyWalk)> {
-    let mut number = after.map_or_else(|| log.topics().next(None), |row| Some(row.topic));
-    while let Some(topic) = number {
-        let of_topic = after.filter(|row| row.topic == topic);
-        let begun = topics.get(topic).and_then(|of| begin_in(of, topic, log, of_topic, writer));
-        if begun.is_some() {
-            return begun;
-        }
-        number = log.topics().next(Some(topic));
-    }
-    None
-}
-
-/// Like [`begin_next`], in one topic.
-fn begin_in(
-    of: &dyn Topic,
-    topic: u8,
-    log: &ShardLog,
-    after: Option<&SectionRow>,
-    writer: &SnapshotWriter,
-) -> Option<(SectionRow, AnyWalk)> {
     let (mut next, mut first) = match after {
-        Some(row) => (Some(row.index), row.section + 1),
-        None => (of.next(None), 0),
+        Some(&SectionRow { topic, index, section, .. }) => {
+            (Some(LogPartition { topic, index }), section + 1)
+        }
+        None => (topics.next(None), 0),
     };
-    while let Some(index) = next {
-        let at = place(log, topic, index, writer);
+    while let Some(partition @ LogPartition { topic, index }) = next {
+        let at = place(log, partition, writer);
         let SectionAt { position: from, log_end, .. } = at;
+        let Some(of) = topics.get(topic) else { unreachable!("it has the partition") };
         for section in first..of.sections().len() as u8 {
             if let Some(walk) = of.begin_section(index, section, at) {
                 let (newest, term, part) = (from, 0, Part::default());
@@ -127,17 +110,17 @@ fn begin_in(
                 return Some((row, walk));
             }
         }
-        (next, first) = (of.next(Some(index)), 0);
+        (next, first) = (topics.next(next), 0);
     }
     None
 }
 
 /// The place at which the section of a partition continues.
-fn place(log: &ShardLog, topic: u8, index: u32, writer: &SnapshotWriter) -> SectionAt {
+fn place(log: &ShardLog, partition: LogPartition, writer: &SnapshotWriter) -> SectionAt {
     SectionAt {
         file_at: writer.body_end(),
         position: log.progress().accepted(),
-        log_end: log.log_end_offset(LogPartition { topic, index }),
+        log_end: log.log_end_offset(partition),
     }
 }
 

@@ -24,6 +24,9 @@ const SLICE_STEPS_MAX: usize = 64;
 /// else be filled and emptied again and again.
 const PAUSE_MS: i64 = 10_000;
 
+/// The most doublings of the pause, which then is about five minutes.
+const PAUSE_DOUBLINGS_MAX: u32 = 5;
+
 /// When a snapshot is due.
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotsDue {
@@ -31,6 +34,15 @@ pub struct SnapshotsDue {
     pub growth_bytes_min: u64,
     /// The maximum time before the next snapshot if the log has grown at all; 0 for no maximum.
     pub interval_ms: i64,
+}
+
+/// The snapshot with which a shard was loaded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoadedSnapshot {
+    /// None if the whole log was read.
+    pub header: Option<SnapshotHeader>,
+    /// The number of log bytes that were replayed.
+    pub behind: u64,
 }
 
 /// The snapshots of a shard.
@@ -58,18 +70,17 @@ pub struct Snapshots {
     from: u64,
     /// Before this time, no snapshot begins, unless the log has grown enough for one.
     not_before: i64,
+    /// The number of snapshots that were given up since one was written.
+    failures: u32,
+    /// Whether a stop has begun a snapshot although the pause is not over.
+    has_tried_at_stop: bool,
     /// The counters, which include the size of the last snapshot.
     counters: SnapshotCounters,
 }
 
 impl Snapshots {
-    /// `behind` is the number of log bytes after the snapshot that the shard started from, if any.
-    pub fn new(
-        due: SnapshotsDue,
-        writer: WriterConfig,
-        (snapshot, behind): (Option<SnapshotHeader>, u64),
-        now: i64,
-    ) -> Self {
+    pub fn new(due: SnapshotsDue, writer: WriterConfig, loaded: LoadedSnapshot, now: i64) -> Self {
+        let LoadedSnapshot { header: snapshot, behind } = loaded;
         let file_bytes = snapshot.as_ref().map_or(0, |header| header.file_bytes);
         Self {
             dir: writer.dir.clone(),
@@ -85,6 +96,8 @@ impl Snapshots {
             was_wanted: false,
             from: snapshot.map_or(0, |header| header.from),
             not_before: now,
+            failures: 0,
+            has_tried_at_stop: false,
             counters: SnapshotCounters { file_bytes, ..SnapshotCounters::default() },
         }
     }
@@ -132,7 +145,8 @@ impl Snapshots {
     ) {
         let written = log.written_bytes();
         if log.is_at_block_end() {
-            if self.is_due(turn.now, written, log.dropped_position()) {
+            if self.is_due(turn, written, log.dropped_position()) {
+                self.has_tried_at_stop |= turn.is_stopping;
                 self.begin(log, turn.now, written, ops);
             }
             while self.may_write_slice(turn, written) {
@@ -146,9 +160,9 @@ impl Snapshots {
     }
 
     /// Whether a snapshot is due or under way.
-    pub fn has_some_to_write(&self, log: &ShardLog, now: i64) -> bool {
+    pub fn has_some_to_write(&self, log: &ShardLog, turn: Turn) -> bool {
         let (written, dropped) = (log.written_bytes(), log.dropped_position());
-        !self.writer.is_idle() || self.is_due(now, written, dropped)
+        !self.writer.is_idle() || self.is_due(turn, written, dropped)
     }
 
     /// The time when a snapshot needs another turn without further events.
@@ -175,12 +189,15 @@ impl Snapshots {
     /// Whether a snapshot is due. It is due when the log has grown by the configured bytes and by a
     /// quarter of the last snapshot: then all snapshots together cost at most four times as much as
     /// the log, and little is left to replay at startup. A snapshot is also due when the last one
-    /// is old, and when one [is needed](Self::is_needed).
-    fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
+    /// is old, and when one [is needed](Self::is_needed). A stop tries once to write a needed one
+    /// although the pause is not over.
+    fn is_due(&self, turn: Turn, written: u64, dropped_position: u64) -> bool {
+        let now = turn.now;
         let growth = self.due.growth_bytes_min.max(self.counters.file_bytes / 4);
         let has_grown = self.unsaved(written) >= growth;
         let is_old = self.old_at(written).is_some_and(|at| at <= now);
-        let is_needed = self.is_needed(dropped_position) && now >= self.not_before;
+        let may_begin = now >= self.not_before || (turn.is_stopping && !self.has_tried_at_stop);
+        let is_needed = self.is_needed(dropped_position) && may_begin;
         self.writer.is_idle() && (has_grown || is_old || is_needed)
     }
 
@@ -209,6 +226,7 @@ impl Snapshots {
                 log.keep_markers_after(header.from);
                 self.counters.written += 1;
                 self.counters.file_bytes = header.file_bytes;
+                (self.failures, self.not_before) = (0, now);
                 (self.is_there, self.from) = (true, header.from);
                 info!(
                     target: "snapshot",
@@ -233,7 +251,8 @@ impl Snapshots {
     fn given_up(&mut self, now: i64) {
         self.counters.given_up += 1;
         self.is_wanted |= self.was_wanted;
-        self.not_before = now.saturating_add(PAUSE_MS);
+        self.not_before = now.saturating_add(PAUSE_MS << self.failures.min(PAUSE_DOUBLINGS_MAX));
+        self.failures += 1;
     }
 
     fn begin(&mut self, log: &ShardLog, now: i64, written: u64, ops: &mut Vec<FileOp>) {
