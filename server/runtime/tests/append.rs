@@ -9,16 +9,14 @@ use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
 use muster_counters::Walk;
 use muster_runtime::{Machine, Runtime, Slots, Topic};
 use muster_storage::shard_log::recovery::segment_files;
-use muster_storage::{AppendError, LogConfig, LogPartition, Recovered, Recovery, ShardLog};
+use muster_storage::{AppendError, LogConfig, LogPartition, LogSlot, Recovery};
 use std::path::Path;
 use test_disk::Disk;
-use toys::{Sum, TOPICS, Tally, record};
+use toys::{DIRECTORY, Sum, TOPICS, Tally, record, runtime, small_log};
 
 const NOW: i64 = 1_000;
 
 const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
-
-const DIRECTORY: &str = "shard-0";
 
 struct World {
     runtime: Runtime,
@@ -29,19 +27,9 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let config = LogConfig {
-            dir: DIRECTORY.into(),
-            log_id: 1,
-            segment_bytes: 32 << 10,
-            first_segment_bytes: 32 << 10,
-            block_bytes: 512,
-            operation_bytes_max: 256,
-            open_bytes_max: 8 << 10,
-            topics: TOPICS,
-            ..LogConfig::default()
-        };
+        let config = LogConfig { slots: 10, ..small_log() };
         let (sums, tallies) = machines();
-        let runtime = Runtime::new(ShardLog::new(config, Recovered::default()));
+        let runtime = runtime(config);
         let mut world = Self { runtime, disk: Disk::default(), sums, tallies };
         world.flush();
         world
@@ -105,16 +93,44 @@ fn operations_are_applied_at_their_positions_and_found_in_the_log() {
     let mut world = World::new();
     let World { runtime, sums, tallies, .. } = &mut world;
     let operations = [&[record(1), record(2)][..], &[record(3)]];
-    assert_eq!(runtime.append(sums, 1, NOW, operations).unwrap(), 2);
+    assert_eq!(runtime.append(sums, 1, NOW, operations).unwrap(), 1);
     assert_eq!(runtime.append(tallies, 1, NOW, [&[record(9)][..]]).unwrap(), 1);
     assert_eq!(runtime.append(sums, 2, NOW, [&[record(4)][..]]).unwrap(), 1);
-    assert_eq!(runtime.append(sums, 1, NOW, []).unwrap(), 2, "that of the last operation");
-    assert_eq!((sums.of(1).sum, sums.of(1).applied_at), (6, 2));
+    assert_eq!(runtime.append(sums, 1, NOW, []).unwrap(), 1, "that of the last operation");
+    assert_eq!((sums.of(1).sum, sums.of(1).applied_at), (6, 1));
     assert_eq!((sums.held(), tallies.held(), *sums.shared()), (10, 9, 3));
     world.flush();
     let (sums, tallies) = world.loaded();
     assert_eq!([1, 2].map(|at| sums.of(at).sum), [6, 4]);
     assert_eq!([1, 2].map(|at| tallies.of(at).sum), [9, 0]);
+}
+
+/// The operations of a request may be in two blocks. Their answer waits for the position of the
+/// last one, so it must not leave when only the first block is durable.
+#[test]
+fn two_topics_of_a_slot_have_one_position_for_each_block() {
+    let mut world = World::new();
+    let World { runtime, disk, sums, tallies } = &mut world;
+    let slot = LogSlot::at(1);
+    assert_eq!(runtime.append(sums, 1, NOW, [&[record(1)][..]]).unwrap(), 1);
+    let (mut last, mut operations) = (1, 0);
+    while last == 1 {
+        let next = runtime.next_position(slot);
+        last = runtime.append(tallies, 1, NOW, [&[record(40); 3][..]]).unwrap();
+        assert_eq!(last, next);
+        operations += 1;
+    }
+    assert!(operations > 10, "the first block had room");
+    let sum = runtime.append(sums, 1, NOW, [&[record(1)][..]]).unwrap();
+    assert_eq!((last, sum, sums.of(1).applied_at), (2, 2, 2));
+    for flushed in [1, 2] {
+        let mut ops = Vec::new();
+        assert_eq!(runtime.poll(NOW, &mut ops), None);
+        for done in disk.perform_all(ops) {
+            runtime.done(done);
+        }
+        assert_eq!(runtime.flushed(slot), flushed);
+    }
 }
 
 #[test]
@@ -144,7 +160,7 @@ fn a_transaction_counts_from_its_marker_on() {
         assert_eq!(world.loaded().1.of(1), world.tallies.of(1));
         let World { runtime, tallies, .. } = &mut world;
         let marker = EndTxnMarker { outcome, coordinator_epoch: 1 };
-        assert_eq!(runtime.append_marker(tallies, 1, NOW, PRODUCER, marker), 3);
+        assert_eq!(runtime.append_marker(tallies, 1, NOW, PRODUCER, marker), 2);
         assert_eq!((tallies.of(1).sum, tallies.of(1).pending.len()), (expected, 0));
         world.flush();
         assert_eq!(world.loaded().1.of(1), world.tallies.of(1));

@@ -6,26 +6,18 @@ mod toys;
 
 use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
 use muster_runtime::{CheckConfig, CheckNames, Difference, LogCheck, Runtime, Turn, differences};
-use muster_storage::{
-    FileDone, FileId, FileOp, FileToken, LogConfig, LogPartition, Recovered, ShardLog,
-};
-use std::path::{Path, PathBuf};
+use muster_storage::{FileToken, LogPartition};
+use std::path::Path;
 use test_disk::Disk;
-use toys::{PARTITIONS, TOPICS, Toys, record};
-
-const DIRECTORY: &str = "shard-0";
+use toys::{DIRECTORY, HEAD_FILE, HeadFile, PARTITIONS, Toys, record, runtime, small_log};
 
 const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
-
-/// The file that the check opens to read the header of a file of the log.
-const HEAD_FILE: FileId = FileId(1 << 20);
 
 struct World {
     runtime: Runtime,
     check: LogCheck,
     disk: Disk,
-    /// The path of [`HEAD_FILE`]: the disk has no file open twice.
-    looked_at: PathBuf,
+    head: HeadFile,
     toys: Toys,
     now: i64,
 }
@@ -33,17 +25,6 @@ struct World {
 impl World {
     /// A world with records in two partitions of each topic, and a transaction.
     fn new() -> Self {
-        let config = LogConfig {
-            dir: DIRECTORY.into(),
-            log_id: 1,
-            segment_bytes: 32 << 10,
-            first_segment_bytes: 32 << 10,
-            block_bytes: 512,
-            operation_bytes_max: 256,
-            open_bytes_max: 8 << 10,
-            topics: TOPICS,
-            ..LogConfig::default()
-        };
         let partitions = [0, 1]
             .into_iter()
             .flat_map(|topic| (1..=PARTITIONS).map(move |index| LogPartition { topic, index }));
@@ -59,10 +40,10 @@ impl World {
             name_of: |LogPartition { topic, index }| format!("partition {index} of topic {topic}"),
         };
         let mut world = Self {
-            runtime: Runtime::new(ShardLog::new(config, Recovered::default())),
+            runtime: runtime(small_log()),
             check: LogCheck::new(check, 0),
             disk: Disk::default(),
-            looked_at: PathBuf::new(),
+            head: HeadFile::default(),
             toys: Toys::new(),
             now: 0,
         };
@@ -80,7 +61,7 @@ impl World {
     }
 
     fn add(&mut self, index: u32, amount: usize) {
-        let Self { runtime, toys: Toys { sums, tallies }, now, .. } = self;
+        let Self { runtime, toys: Toys { sums, tallies, .. }, now, .. } = self;
         runtime.append(sums, index, *now, [&[record(amount)][..]]).unwrap();
         runtime.append(tallies, index, *now, [&[record(amount)][..]]).unwrap();
     }
@@ -94,7 +75,7 @@ impl World {
             assert_eq!(runtime.poll(*now, &mut ops), None);
             check.turn(runtime.log_mut(), toys, turn, &mut ops);
             for op in ops {
-                let Some(done) = self.perform(op) else { continue };
+                let Some(done) = self.head.perform(&mut self.disk, op) else { continue };
                 let Self { runtime, check, now, .. } = self;
                 if check.owns(done.token()) {
                     check.done(runtime.log_mut(), *now, done);
@@ -102,21 +83,6 @@ impl World {
                     runtime.done(done);
                 }
             }
-        }
-    }
-
-    fn perform(&mut self, op: FileOp) -> Option<FileDone> {
-        match op {
-            FileOp::Open { file: HEAD_FILE, path, .. } => {
-                self.looked_at = path;
-                None
-            }
-            FileOp::Close { file: HEAD_FILE } => None,
-            FileOp::Read { token, file: HEAD_FILE, len, .. } => {
-                let data = self.disk.live[&self.looked_at][..len as usize].to_vec();
-                Some(FileDone::Read { token, data })
-            }
-            op => self.disk.perform(op),
         }
     }
 

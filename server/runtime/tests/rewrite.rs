@@ -6,14 +6,12 @@ mod toys;
 
 use muster_codec::record_batch::Producer;
 use muster_runtime::{Load, LogNews, Rewrite, RewriteConfig, Runtime, Turn};
+use muster_storage::RecoveredBatch;
 use muster_storage::shard_log::recovery::segment_files;
-use muster_storage::{LogConfig, Recovered, RecoveredBatch, ShardLog};
 use std::collections::BTreeMap;
 use std::path::Path;
 use test_disk::Disk;
-use toys::{TOPICS, Toys, record};
-
-const DIRECTORY: &str = "shard-0";
+use toys::{DIRECTORY, Toys, record, runtime, small_log};
 
 const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
 
@@ -32,23 +30,12 @@ type State = Vec<(i64, i64, i64, BTreeMap<i64, i64>)>;
 
 impl World {
     fn new() -> Self {
-        let config = LogConfig {
-            dir: DIRECTORY.into(),
-            log_id: 1,
-            segment_bytes: 32 << 10,
-            first_segment_bytes: 32 << 10,
-            block_bytes: 512,
-            operation_bytes_max: 256,
-            open_bytes_max: 8 << 10,
-            topics: TOPICS,
-            ..LogConfig::default()
-        };
         let rewrite = RewriteConfig {
             shard: 0,
             place_of: |path, now| Path::new("trash").join(format!("{now}")).join(path),
         };
         let mut world = Self {
-            runtime: Runtime::new(ShardLog::new(config, Recovered::default())),
+            runtime: runtime(small_log()),
             rewrite: Rewrite::new(rewrite),
             disk: Disk::default(),
             toys: Toys::new(),
@@ -70,7 +57,7 @@ impl World {
     }
 
     fn add(&mut self, index: u32, amount: usize) {
-        let Self { runtime, toys: Toys { sums, tallies }, now, .. } = self;
+        let Self { runtime, toys: Toys { sums, tallies, .. }, now, .. } = self;
         runtime.append(sums, index, *now, [&[record(amount)][..]]).unwrap();
         runtime.append(tallies, index, *now, [&[record(amount)][..]]).unwrap();
     }
@@ -105,7 +92,7 @@ impl World {
     }
 }
 
-fn state(Toys { sums, tallies }: &Toys) -> State {
+fn state(Toys { sums, tallies, .. }: &Toys) -> State {
     let both = sums.machines().zip(tallies.machines());
     both.map(|(sum, tally)| (sum.sum, sum.records, tally.sum, tally.pending.clone())).collect()
 }

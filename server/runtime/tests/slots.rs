@@ -3,7 +3,7 @@
 mod toys;
 
 use muster_codec::record_batch::{Batch, BatchBuilder};
-use muster_runtime::{Damage, Machine, Slots};
+use muster_runtime::{Damage, Machine, Slots, Topic};
 use toys::{Sum, record};
 
 /// The slots of partitions 1, 4 and 6.
@@ -44,6 +44,23 @@ fn a_call_gets_what_the_others_hold_and_the_sum_follows_it() {
     assert_eq!(slots.held(), 3_110);
     slots.each(|sum| sum.sum = 1);
     assert_eq!(slots.held(), 3);
+}
+
+/// As at a follower, whose machine is made again when another node leads.
+#[test]
+fn a_machine_fires_timers_only_where_it_may_and_begins_again_with_nothing() {
+    let mut slots = slots();
+    add(&mut slots, 4, 9);
+    add(&mut slots, 6, 7);
+    assert_eq!(slots.next_deadline(), Some((7, 6)));
+    slots.set_timers(6, false);
+    assert_eq!(slots.next_deadline(), Some((9, 4)));
+    add(&mut slots, 6, -2);
+    assert_eq!(slots.next_deadline(), Some((9, 4)), "a call does not start them");
+    Topic::reset(&mut slots, 4);
+    assert_eq!((slots.next_deadline(), slots.held(), slots.of(4).sum), (None, 5, 0));
+    slots.set_timers(6, true);
+    assert_eq!(slots.next_deadline(), Some((5, 6)));
 }
 
 #[test]

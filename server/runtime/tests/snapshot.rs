@@ -6,7 +6,9 @@
 mod toys;
 
 use muster_codec::record_batch::{Batch, BatchBuilder};
-use muster_runtime::{Load, Machine, Runtime, Snapshots, SnapshotsDue, TopicSet, Turn, damaged};
+use muster_runtime::{
+    Load, LoadedSnapshot, Machine, Runtime, Snapshots, SnapshotsDue, TopicSet, Turn, damaged,
+};
 use muster_snapshot_index::SnapshotBytes;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::snapshot::{
@@ -14,16 +16,13 @@ use muster_storage::snapshot::{
     Snapshot, WriterConfig,
 };
 use muster_storage::{
-    CompactionConfig, FileId, FileOp, FileToken, LogConfig, LogPartition, Recovered,
-    RecoveredBatch, ShardLog,
+    CompactionConfig, FileId, FileOp, FileToken, LogPartition, Recovered, RecoveredBatch,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use test_disk::Disk;
-use toys::{PARTITIONS, Sum, TOPICS, Toys, record};
-
-const DIRECTORY: &str = "shard-0";
+use toys::{DIRECTORY, PARTITIONS, Sum, Toys, record, runtime, small_log};
 
 /// The pause after a snapshot was given up.
 const PAUSE_MS: i64 = 10_000;
@@ -37,6 +36,7 @@ struct World {
     disk: Disk,
     toys: Toys,
     now: i64,
+    is_stopping: bool,
 }
 
 /// The states of both topics, by partition. First the sums, each with its number of records; then
@@ -45,17 +45,6 @@ type State = (Vec<(i64, i64)>, Vec<(i64, BTreeMap<i64, i64>)>);
 
 impl World {
     fn new(growth_bytes_min: u64) -> Self {
-        let config = LogConfig {
-            dir: DIRECTORY.into(),
-            log_id: 1,
-            segment_bytes: 32 << 10,
-            first_segment_bytes: 32 << 10,
-            block_bytes: 512,
-            operation_bytes_max: 256,
-            open_bytes_max: 8 << 10,
-            topics: TOPICS,
-            ..LogConfig::default()
-        };
         let writer = WriterConfig {
             dir: DIRECTORY.into(),
             file: FileId(1 << 20),
@@ -63,11 +52,12 @@ impl World {
         };
         let due = SnapshotsDue { growth_bytes_min, interval_ms: 0 };
         let mut world = Self {
-            runtime: Runtime::new(ShardLog::new(config, Recovered::default())),
-            snapshots: Snapshots::new(due, writer, (None, 0), 0),
+            runtime: runtime(small_log()),
+            snapshots: Snapshots::new(due, writer, LoadedSnapshot::default(), 0),
             disk: Disk::default(),
             toys: Toys::new(),
             now: 0,
+            is_stopping: false,
         };
         world.turn(&mut |_, _| {});
         world
@@ -76,7 +66,7 @@ impl World {
     /// Ends a turn, and performs its operations one by one.
     fn turn(&mut self, look: Look<'_>) {
         self.now += 1;
-        let (turn, mut ops) = (Turn { now: self.now, is_stopping: false }, Vec::new());
+        let (turn, mut ops) = (self.end_of_turn(), Vec::new());
         assert_eq!(self.runtime.poll(self.now, &mut ops), None);
         self.snapshots.turn(self.runtime.log_mut(), &mut self.toys, turn, &mut ops);
         while !ops.is_empty() {
@@ -91,6 +81,10 @@ impl World {
         }
     }
 
+    fn end_of_turn(&self) -> Turn {
+        Turn { now: self.now, is_stopping: self.is_stopping }
+    }
+
     /// Ends turns until nothing of a snapshot is left to write. Appends `adds` in each.
     fn write(&mut self, adds: &[(u32, usize)], look: Look<'_>) {
         self.snapshots.want();
@@ -99,7 +93,7 @@ impl World {
                 self.add(*index, *amount);
             }
             self.turn(look);
-            if !self.snapshots.has_some_to_write(self.runtime.log(), self.now) {
+            if !self.snapshots.has_some_to_write(self.runtime.log(), self.end_of_turn()) {
                 return;
             }
         }
@@ -107,7 +101,7 @@ impl World {
     }
 
     fn add(&mut self, index: u32, amount: usize) {
-        let Self { runtime, toys: Toys { sums, tallies }, now, .. } = self;
+        let Self { runtime, toys: Toys { sums, tallies, .. }, now, .. } = self;
         runtime.append(sums, index, *now, [&[record(amount)][..]]).unwrap();
         runtime.append(tallies, index, *now, [&[record(amount)][..]]).unwrap();
     }
@@ -151,7 +145,7 @@ fn loaded(disk: &Disk, with_snapshot: bool) -> (State, u64) {
     (state(&load.topics), records - load.replayed().records)
 }
 
-fn state(Toys { sums, tallies }: &Toys) -> State {
+fn state(Toys { sums, tallies, .. }: &Toys) -> State {
     let sums = sums.machines().map(|it| (it.sum, it.records));
     let tallies = tallies.machines().map(|it| (it.sum, it.pending.clone()));
     (sums.collect(), tallies.collect())
@@ -265,6 +259,67 @@ fn a_snapshot_that_cannot_be_written_is_given_up_and_leaves_no_file() {
 }
 
 #[test]
+fn on_a_disk_that_stays_full_a_wanted_snapshot_is_tried_less_and_less_often() {
+    let mut world = World::new(u64::MAX);
+    world.add(1, 1);
+    world.disk.is_full = true;
+    world.write(&[], &mut |_, _| {});
+    let began = world.now;
+    let mut tried_at = Vec::new();
+    for _ in 0..1_000 {
+        let before = world.counted().1;
+        world.now += PAUSE_MS / 10;
+        world.turn(&mut |_, _| {});
+        if world.counted().1 > before {
+            tried_at.push((world.now - began) / PAUSE_MS);
+        }
+    }
+    assert_eq!(tried_at, [1, 3, 7, 15, 31, 63, 95]);
+    world.disk.is_full = false;
+    world.now = i64::from(u32::MAX);
+    world.write(&[], &mut |_, _| {});
+    assert_eq!(world.counted().0, 1);
+}
+
+#[test]
+fn a_snapshot_that_was_written_because_the_log_grew_ends_the_pause() {
+    let mut world = World::new(2_000);
+    world.add(1, 1);
+    world.disk.is_full = true;
+    world.write(&[], &mut |_, _| {});
+    assert_eq!(world.counted(), (0, 1));
+    world.disk.is_full = false;
+    while world.counted().0 == 0 {
+        world.add(1, 1);
+        world.turn(&mut |_, _| {});
+        assert!(world.now < PAUSE_MS, "it is written within the pause");
+    }
+    world.write(&[], &mut |_, _| {});
+    assert_eq!(world.counted(), (2, 1), "the next one that is wanted does not wait");
+}
+
+#[test]
+fn a_stop_tries_once_to_write_a_wanted_snapshot_although_one_was_just_given_up() {
+    for stays_full in [false, true] {
+        let mut world = World::new(u64::MAX);
+        world.add(1, 1);
+        world.disk.is_full = true;
+        world.write(&[], &mut |_, _| {});
+        assert_eq!(world.counted(), (0, 1));
+        (world.disk.is_full, world.is_stopping) = (stays_full, true);
+        let has_some = |world: &World| {
+            world.snapshots.has_some_to_write(world.runtime.log(), world.end_of_turn())
+        };
+        assert!(has_some(&world), "the stop waits for it");
+        for _ in 0..10 {
+            world.turn(&mut |_, _| {});
+        }
+        assert_eq!(world.counted(), if stays_full { (0, 2) } else { (1, 1) });
+        assert!(!has_some(&world));
+    }
+}
+
+#[test]
 fn a_snapshot_is_outdated_although_a_later_one_was_given_up() {
     let mut world = World::new(u64::MAX);
     world.write(&[(1, 1)], &mut |_, _| {});
@@ -354,7 +409,7 @@ fn a_batch_of_a_partition_that_the_shard_does_not_have_is_refused_after_the_snap
     let batch = Batch::read(builder.seal(0, 0)).unwrap();
     let mut load = Load::with_snapshot(Toys::new(), &file(&world.disk).unwrap()).unwrap();
     let from = load.snapshot().unwrap().from;
-    for (topic, index) in [(1, 41), (2, 1)] {
+    for (topic, index) in [(1, 41), (3, 1)] {
         let partition = LogPartition { topic, index };
         let mut replay = |position| load.replay(RecoveredBatch { partition, batch, position });
         assert_eq!(replay(from), Ok(()));

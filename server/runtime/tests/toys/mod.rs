@@ -1,16 +1,24 @@
 //! Toy machines: two kinds of sums of the lengths of keys, and labels.
 
 #![allow(clippy::unwrap_used)]
-#![allow(dead_code, unreachable_pub, reason = "each test has its part of it")]
+#![allow(dead_code, unused_imports, unreachable_pub, reason = "each test has its part of it")]
+
+mod head_file;
+mod labels;
+
+pub use head_file::{HEAD_FILE, HeadFile};
+pub use labels::{Label, Labels};
 
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, TransactionOutcome};
 use muster_codec::{DecodeError, Reader};
 use muster_runtime::{
-    Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, Slots, Topic, TopicSet,
-    Transactional, damaged, replayed,
+    Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, Runtime, SectionAt, Slots, Topic,
+    TopicSet, Transactional, damaged, replayed,
 };
 use muster_storage::snapshot::Part;
-use muster_storage::{KeyRule, TopicRule, TopicRules};
+use muster_storage::{
+    KeyRule, LogConfig, Recovered, ShardLog, TopicRule, TopicRules, UNPARTITIONED,
+};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +27,38 @@ const fn rule(number: u8, lingers: bool) -> TopicRule {
     TopicRule { number, lingers, keys: KeyRule::SameKey }
 }
 
-pub const TOPICS: TopicRules = TopicRules::new(&[Sum::RULE, Tally::RULE]);
+/// The toys have no machine of the first topic, which has the node's own records in a cluster.
+pub const TOPICS: TopicRules =
+    TopicRules::new(&[rule(UNPARTITIONED, false), Sum::RULE, Tally::RULE, Labels::RULE]);
 
-/// The machines of partitions 1 and 2 of each topic.
+pub const DIRECTORY: &str = "shard-0";
+
+/// A log whose segments and blocks are so small that a few records fill them.
+pub fn small_log() -> LogConfig {
+    LogConfig {
+        dir: DIRECTORY.into(),
+        log_id: 1,
+        segment_bytes: 32 << 10,
+        first_segment_bytes: 32 << 10,
+        block_bytes: 512,
+        operation_bytes_max: 256,
+        open_bytes_max: 8 << 10,
+        topics: TOPICS,
+        ..LogConfig::default()
+    }
+}
+
+/// The runtime of an empty log.
+pub fn runtime(config: LogConfig) -> Runtime {
+    Runtime::new(ShardLog::new(config, Recovered::default()), Vec::new())
+}
+
+/// The machines of all partitions of each topic.
 #[derive(Debug)]
 pub struct Toys {
     pub sums: Slots<Sum>,
     pub tallies: Slots<Tally>,
+    pub labels: Slots<Labels>,
 }
 
 /// The number of partitions. A slice of a snapshot ends before it has all of them.
@@ -33,8 +66,17 @@ pub const PARTITIONS: u32 = 40;
 
 impl Toys {
     pub fn new() -> Self {
-        let sums = Slots::new(1..=PARTITIONS, 0, Sum::default);
-        Self { sums, tallies: Slots::new(1..=PARTITIONS, (), Tally::default) }
+        Self::not_knowing(None)
+    }
+
+    /// Machines of a version whose tallies do not know records with keys of this length.
+    pub fn not_knowing(unknown: Option<usize>) -> Self {
+        let tally = move || Tally { unknown, ..Tally::default() };
+        Self {
+            sums: Slots::new(1..=PARTITIONS, 0, Sum::default),
+            tallies: Slots::new(1..=PARTITIONS, (), tally),
+            labels: Slots::new(1..=PARTITIONS, (), Labels::default),
+        }
     }
 }
 
@@ -47,13 +89,9 @@ impl TopicSet for Toys {
         match number {
             0 => Some(&mut self.tallies),
             1 => Some(&mut self.sums),
+            2 => Some(&mut self.labels),
             _ => None,
         }
-    }
-
-    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
-        act(&mut self.tallies);
-        act(&mut self.sums);
     }
 }
 
@@ -215,8 +253,12 @@ impl Machine for Sum {
 pub struct Tally {
     pub sum: i64,
     pub pending: BTreeMap<i64, i64>,
+    /// The first offset of a producer's aborted transaction.
+    pub aborted: BTreeMap<i64, i64>,
     /// The position up to which a snapshot contains all records.
     in_snapshot: u64,
+    /// See [`Toys::not_knowing`].
+    pub unknown: Option<usize>,
 }
 
 impl Machine for Tally {
@@ -237,6 +279,11 @@ impl Machine for Tally {
     fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
         if position <= self.in_snapshot {
             return Ok(false);
+        }
+        for record in replayed(batch)? {
+            if self.unknown.is_some() && record?.key.map(<[u8]>::len) == self.unknown {
+                return Err(DecodeError::InvalidBatch("a record of a later version"));
+            }
         }
         let header = &batch.header;
         let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
@@ -280,6 +327,11 @@ impl Machine for Tally {
         let pending = self.pending.iter().flat_map(|(producer, sum)| [*producer, *sum]);
         let numbers = [self.sum].into_iter().chain(pending);
         Ok(Some(at.whole(out, |out| numbers.for_each(|it| out.extend(it.to_be_bytes())))))
+    }
+
+    fn aborted(&self, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
+        let first = self.aborted.get(&producer_id)?;
+        (*first <= offset).then_some((*first, producer_id))
     }
 
     fn restate(
