@@ -5,7 +5,7 @@
 //! of its groups.
 
 use crate::config::Config;
-use crate::coordinator::{Coordinator, NextGroup};
+use crate::coordinator::Coordinator;
 use crate::group::{Entry, group_records};
 use crate::groups::GroupDigest;
 use crate::text::{TEXT_BYTES, Text};
@@ -18,10 +18,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The memory of a copy, approximately, at which it drops half of its groups.
 pub const CHECK_COPY_BYTES_MAX: usize = 4 << 20;
-
-/// The most members, offsets and partitions of a group that is compared: less than a millisecond of
-/// work.
-pub(crate) const REPLICA_GROUP_ITEMS_MAX: usize = 2_000;
 
 /// The approximate bytes of an offset and of a group, without their texts.
 const OFFSET_BYTES: usize = 100;
@@ -48,22 +44,25 @@ pub struct CheckCopy {
     /// Groups that are too large to compare. Their records are skipped.
     left_out: BTreeSet<Text>,
     bytes_max: usize,
+    /// The most members, offsets and partitions of a group that is compared.
+    items_max: usize,
     /// The size of the groups at the last measurement, plus the bytes of all records since.
     bytes: usize,
 }
 
 impl Coordinator {
-    /// An empty copy, with the configs of these groups.
-    pub fn check_copy(&self, sample: Sample) -> CheckCopy {
-        CheckCopy::new(self.config.clone(), sample, CHECK_COPY_BYTES_MAX)
+    /// An empty copy, with the configs of these groups. Groups with more than `items_max` members,
+    /// offsets and partitions are not compared.
+    pub fn check_copy(&self, sample: Sample, items_max: usize) -> CheckCopy {
+        CheckCopy::new(self.config.clone(), sample, CHECK_COPY_BYTES_MAX, items_max)
     }
 }
 
 impl CheckCopy {
     /// A copy of about `bytes_max` bytes.
-    fn new(config: Config, sample: Sample, bytes_max: usize) -> Self {
+    fn new(config: Config, sample: Sample, bytes_max: usize, items_max: usize) -> Self {
         let (groups, left_out) = (Coordinator::new(config), BTreeSet::new());
-        Self { groups, sample, left_out, bytes_max, bytes: 0 }
+        Self { groups, sample, left_out, bytes_max, items_max, bytes: 0 }
     }
 
     /// The current sample. It is smaller than the first one if the groups were too large.
@@ -115,10 +114,7 @@ impl CheckCopy {
 
     /// The next group of the copy after `after`, in the order of ids.
     pub fn next_group(&self, after: Option<&Text>) -> Option<Text> {
-        match self.groups.next_group(after, 1, |_| true) {
-            NextGroup::Wanted(id) => Some(id),
-            NextGroup::Unwanted(_) | NextGroup::End => None,
-        }
+        self.groups.ids_after(after).next()
     }
 
     /// Drops half of the groups.
@@ -132,9 +128,10 @@ impl CheckCopy {
 
     /// Measures the groups, and leaves out those that are too large.
     fn measure(&mut self) {
-        let is_large = |entry: &&Entry| entry.items() > REPLICA_GROUP_ITEMS_MAX;
+        let items_max = self.items_max;
+        let is_large = |entry: &&Entry| entry.items() > items_max;
         self.left_out.extend(self.groups.groups.live().filter(is_large).map(|it| it.id.clone()));
-        self.retain(|entry| entry.items() <= REPLICA_GROUP_ITEMS_MAX);
+        self.retain(|entry| entry.items() <= items_max);
         let left_out: usize = self.left_out.iter().map(|id| id.len() + TEXT_BYTES).sum();
         let pending = self.groups.pending.bytes();
         self.bytes = left_out + pending + self.groups.groups.live().map(weight).sum::<usize>();
@@ -171,6 +168,8 @@ mod tests {
     use muster_codec::record_batch::{Batch, BatchBuilder};
     use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 
+    const ITEMS_MAX: usize = 2_000;
+
     /// Commits offsets of `partitions` partitions in a group, in the copy and in the live groups.
     fn commit(copy: &mut CheckCopy, live: &mut Coordinator, group: &str, partitions: i32) {
         let mut batch = BatchBuilder::default();
@@ -187,7 +186,7 @@ mod tests {
 
     fn copy(halvings: u32, bytes_max: usize) -> (CheckCopy, Coordinator) {
         let sample = Sample { salt: 7, halvings };
-        let copy = CheckCopy::new(Config::default(), sample, bytes_max);
+        let copy = CheckCopy::new(Config::default(), sample, bytes_max, ITEMS_MAX);
         (copy, Coordinator::new(Config::default()))
     }
 
@@ -237,7 +236,7 @@ mod tests {
         commit(&mut copy, &mut live, "large", 3_000);
         assert!(copy.has("small") && !copy.has("large"));
         assert!(is_as_live(&mut copy, &mut live, "small"));
-        assert_eq!(live.digest("large", REPLICA_GROUP_ITEMS_MAX), None);
+        assert_eq!(live.digest("large", ITEMS_MAX), None);
         commit(&mut copy, &mut live, "large", 1);
         assert_eq!(copy.next_group(Some(&"a".into())), Some("small".into()));
         assert_eq!(copy.digest("large").fingerprint, None);

@@ -107,9 +107,7 @@ pub use check_copy::{CheckCopy, Sample};
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Describes, Ids, NoTopics, Topics};
 pub use coordinator::counts::Counts;
-pub use coordinator::{
-    Caller, Coordinator, Listing, NextGroup, StateWalk, WalkLimit, WalkProgress,
-};
+pub use coordinator::{Caller, Coordinator, Listing, StateWalk, WalkLimit, WalkProgress};
 pub use counters::{Counters, Events, Gauges};
 pub use event::{
     CAUSES_NAMED_MAX, Cause, CausedBy, Causes, EVENT_NAME_BYTES_MAX, EVENT_REASON_BYTES_MAX, Event,

@@ -25,7 +25,6 @@ mod view;
 pub use caller::Caller;
 pub use describe::Listing;
 pub use restate::StateWalk;
-pub use snapshots::NextGroup;
 
 use crate::allowance::{Allowance, OfCall};
 use crate::budget::{Budget, Held, Limited, Refusal};

@@ -18,15 +18,6 @@ const AUDIT_ITEMS_MAX: usize = 1_000;
 
 type Digested = Result<Option<GroupDigest>, SnapshotDamage>;
 
-/// The result of a search for the next group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NextGroup {
-    Wanted(Text),
-    /// None of the visited groups was wanted. The search continues after this group.
-    Unwanted(Text),
-    End,
-}
-
 impl Coordinator {
     /// Starts with the groups of a snapshot. The coordinator must be empty. `index` is the range of
     /// [`SnapshotPart`] in `bytes`; `crc` is its checksum, which later look-ups verify, too. After
@@ -135,22 +126,10 @@ impl Coordinator {
         self.pending.of(group_id).map_or(0, GroupPending::len)
     }
 
-    /// The next wanted group after `after`. Visits at most `visits` groups and loads nothing.
-    pub fn next_group(
-        &self,
-        after: Option<&Text>,
-        visits: usize,
-        is_wanted: impl Fn(&str) -> bool,
-    ) -> NextGroup {
-        let mut at = after.cloned();
-        for _ in 0..visits {
-            match self.groups.id_after(at.as_ref()) {
-                Some(id) if is_wanted(&id) => return NextGroup::Wanted(id),
-                Some(id) => at = Some(id),
-                None => return NextGroup::End,
-            }
-        }
-        at.map_or(NextGroup::End, NextGroup::Unwanted)
+    /// The ids of the groups after `after`, in order. Loads nothing.
+    pub fn ids_after(&self, after: Option<&Text>) -> impl Iterator<Item = Text> {
+        let next = |id: &Text| self.groups.id_after(Some(id));
+        core::iter::successors(self.groups.id_after(after), next)
     }
 
     /// Rebuilds the group after `id` from its own records, and compares it with the live group.
