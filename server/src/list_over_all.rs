@@ -2,7 +2,7 @@
 //! ListGroups and ListTransactions use this.
 
 use crate::net::VisibleAt;
-use muster_storage::LogPartition;
+use muster_storage::LogSlot;
 
 /// A list that is under way, over coordinators with keys of the type `K`. `L` has its filters and
 /// the elements that were found.
@@ -29,8 +29,8 @@ pub(crate) struct Visit {
     pub(crate) seen: usize,
     /// Whether the whole list is an error.
     pub(crate) has_failed: bool,
-    /// The log partition of the coordinator's records, and the position of the last record.
-    pub(crate) written: (LogPartition, u64),
+    /// The slot of the coordinator's records in the log, and the position of the last record.
+    pub(crate) written: (LogSlot, u64),
 }
 
 impl<L, K: Copy + PartialEq> ListOverAll<L, K> {
@@ -58,7 +58,7 @@ impl<L, K: Copy + PartialEq> ListOverAll<L, K> {
         all: &mut S,
         next: impl Fn(&S, Option<K>) -> Option<K>,
         mut visit: impl FnMut(&mut S, K, &mut L, usize) -> Visit,
-        flushed: impl Fn(LogPartition) -> u64,
+        flushed: impl Fn(LogSlot) -> u64,
     ) {
         let mut left = count;
         while let Progress::After(before) = self.progress {
@@ -75,9 +75,9 @@ impl<L, K: Copy + PartialEq> ListOverAll<L, K> {
             } else if seen < left {
                 self.progress = Progress::After(Some(key));
             }
-            let (partition, position) = written;
-            if position > flushed(partition) {
-                self.visible_at.join(VisibleAt::position(partition, position));
+            let (slot, position) = written;
+            if position > flushed(slot) {
+                self.visible_at.join(VisibleAt::position(slot, position));
             }
             left = left.saturating_sub(seen + 1);
         }

@@ -22,6 +22,7 @@
 //! empty, so their number may change.
 
 use muster_codec::Uuid;
+use muster_storage::LogSlot;
 
 /// The shard that decides changes of the cluster: its log has the cluster's records.
 pub const CONTROLLER: u32 = 0;
@@ -89,6 +90,11 @@ impl Placement {
     /// The shard that leads a slot.
     pub fn shard_of(self, slot: Slot) -> u32 {
         slot.0 % self.shards
+    }
+
+    /// The shard whose log has a slot. The slot without partitions is the controller's.
+    pub fn log_slot_shard(self, slot: LogSlot) -> u32 {
+        slot.place().map_or(CONTROLLER, |place| self.shard_of(Slot(place)))
     }
 
     /// The slots that a shard leads, in order.

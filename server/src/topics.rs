@@ -14,7 +14,7 @@ use muster_codec::Uuid;
 use muster_codec::records::{
     OFFSETS_TOPIC, SHARE_SNAPSHOT_TYPE, SHARE_UPDATE_TYPE, TRANSACTIONS_TOPIC,
 };
-use muster_storage::{KeyRule, LogPartition, TopicRule, TopicRules, UNPARTITIONED};
+use muster_storage::{KeyRule, LogPartition, LogSlot, TopicRule, TopicRules, UNPARTITIONED};
 
 /// An internal topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,6 +219,11 @@ impl InternalTopic {
 }
 
 impl Slot {
+    /// The number under which the shard's log counts positions of this slot, for answers that wait.
+    pub fn log_slot(self) -> LogSlot {
+        LogSlot::at(self.0)
+    }
+
     /// The partition of the shard's log with the slot's records.
     pub fn log_partition(self) -> LogPartition {
         InternalTopic::ConsumerOffsets.log_partition(self.0)
@@ -296,6 +301,29 @@ mod tests {
             assert_eq!(all, slots + others + others.max(slots));
             let clusters = (placement.has(CLUSTER), placement.log_shard(CLUSTER));
             assert_eq!(clusters, (true, CONTROLLER));
+        }
+    }
+
+    #[test]
+    fn the_description_of_the_format_has_each_topic_and_section() {
+        let format = include_str!("../../storage/FORMAT.md");
+        for TopicRow { rule, name, sections, .. } in ROWS {
+            let number = rule.number;
+            let name = if number == UNPARTITIONED { "the cluster's records" } else { name };
+            let topic = format.lines().any(|line| {
+                let row = line.strip_prefix(&format!("| {number} | "));
+                row.is_some_and(|row| row.trim_start_matches('`').starts_with(name))
+            });
+            assert!(topic, "{name} in the table of topics");
+            let is_first = |line: &&str| {
+                let row = line.strip_prefix(&format!("| {number}, "));
+                row.is_some_and(|row| row.trim_start_matches('`').starts_with(name))
+            };
+            let rows = format.lines().skip_while(|line| !is_first(line));
+            for (section, row) in rows.take(sections.len()).enumerate() {
+                assert!(row.contains(&format!("| {section} | ")), "{name}: {row}");
+            }
+            assert!(format.lines().any(|line| is_first(&line)), "{name} in the table of sections");
         }
     }
 

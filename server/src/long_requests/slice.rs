@@ -107,7 +107,8 @@ impl<'s> Slice<'s> {
 
     /// Adds the next groups of a list.
     pub(super) fn add_listed(&mut self, list: &mut ListingOfSlots, count: usize) {
-        self.sources.groups.list(list, count);
+        let Sources { groups, inputs, .. } = &mut self.sources;
+        groups.list(inputs.runtime, list, count);
         self.is_last = list.is_complete();
         let response = list.listing.take();
         self.add_part(list.visible_at(), response.error_code, response.into());
@@ -115,8 +116,8 @@ impl<'s> Slice<'s> {
 
     /// Adds the next transactional ids of a list.
     pub(super) fn add_listed_ids(&mut self, ids: &mut ListingOfIds, count: usize) {
-        let Sources { groups, transactions, inputs, .. } = &self.sources;
-        let flushed = |partition| groups.log().progress_of(partition).flushed();
+        let Sources { transactions, inputs, .. } = &self.sources;
+        let flushed = |slot| inputs.runtime.flushed(slot);
         transactions.coordinators().list(ids, inputs.times.wall, count, flushed);
         self.is_last = ids.list.is_complete();
         let response = ids.take();

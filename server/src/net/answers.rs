@@ -7,7 +7,7 @@ use super::durable::{Flushes, VisibleAt};
 use super::timings::Timing;
 use crate::net::ConnectionId;
 use muster_codec::{ApiKey, wire};
-use muster_storage::LogPartition;
+use muster_storage::LogSlot;
 
 /// The maximum number of frames that are kept for reuse, and the maximum capacity of such a frame.
 const SPARE_FRAMES_MAX: usize = 1024;
@@ -69,14 +69,19 @@ impl Answers {
     }
 
     /// Notes that all positions of a slot up to `position` are durable.
-    pub(super) fn flushed(&mut self, slot: LogPartition, position: u64) {
+    pub(super) fn flushed(&mut self, slot: LogSlot, position: u64) {
         self.flushes.flushed(slot, position);
     }
 
     /// The next connection that has an answer for which the log of this slot is now durable far
     /// enough.
-    pub(super) fn next_released(&mut self, slot: LogPartition) -> Option<ConnectionId> {
+    pub(super) fn next_released(&mut self, slot: LogSlot) -> Option<ConnectionId> {
         self.flushes.next_released(slot)
+    }
+
+    /// See [`Flushes::take_waiting`].
+    pub(super) fn take_waiting(&mut self, slot: LogSlot) -> Vec<ConnectionId> {
+        self.flushes.take_waiting(slot)
     }
 
     /// The number of entries in the queues of answers that wait for a flush.

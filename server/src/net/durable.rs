@@ -7,10 +7,9 @@
 //! wait for a position of one slot.
 
 use super::ConnectionId;
-use crate::topics::InternalTopic;
 use muster_codec::Response;
 use muster_coordinator::RequestId;
-use muster_storage::LogPartition;
+use muster_storage::LogSlot;
 use std::collections::VecDeque;
 
 /// The positions that must be durable before an answer may leave. Positions of different slots of
@@ -20,15 +19,15 @@ pub enum VisibleAt {
     /// The answer need not wait.
     #[default]
     Now,
-    Position(LogPartition, u64),
-    /// Positions of several partitions, in their order.
-    All(Vec<(LogPartition, u64)>),
+    Position(LogSlot, u64),
+    /// Positions of several slots, in their order.
+    All(Vec<(LogSlot, u64)>),
 }
 
 impl VisibleAt {
-    /// A position of a partition. Zero is before all positions.
-    pub fn position(partition: LogPartition, position: u64) -> Self {
-        if position == 0 { Self::Now } else { Self::Position(partition, position) }
+    /// A position of a slot. Zero is before all positions.
+    pub fn position(slot: LogSlot, position: u64) -> Self {
+        if position == 0 { Self::Now } else { Self::Position(slot, position) }
     }
 
     /// Adds the positions that another answer waits for.
@@ -37,31 +36,31 @@ impl VisibleAt {
             *self = other;
             return;
         }
-        for (partition, position) in other.positions() {
-            self.raise(partition, position);
+        for (slot, position) in other.positions() {
+            self.raise(slot, position);
         }
     }
 
-    fn raise(&mut self, partition: LogPartition, position: u64) {
+    fn raise(&mut self, slot: LogSlot, position: u64) {
         match self {
-            Self::Position(own, at) if *own == partition => *at = position.max(*at),
-            Self::All(all) => match all.binary_search_by_key(&partition, |(own, _)| *own) {
+            Self::Position(own, at) if *own == slot => *at = position.max(*at),
+            Self::All(all) => match all.binary_search_by_key(&slot, |(own, _)| *own) {
                 Ok(place) => all[place].1 = position.max(all[place].1),
-                Err(place) => all.insert(place, (partition, position)),
+                Err(place) => all.insert(place, (slot, position)),
             },
             Self::Position(own, at) => {
-                let mut both = vec![(*own, *at), (partition, position)];
+                let mut both = vec![(*own, *at), (slot, position)];
                 both.sort_unstable();
                 *self = Self::All(both);
             }
-            Self::Now => *self = Self::Position(partition, position),
+            Self::Now => *self = Self::Position(slot, position),
         }
     }
 
-    pub(crate) fn positions(&self) -> impl Iterator<Item = (LogPartition, u64)> {
-        let (one, several): (_, &[(LogPartition, u64)]) = match self {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = (LogSlot, u64)> {
+        let (one, several): (_, &[(LogSlot, u64)]) = match self {
             Self::Now => (None, &[]),
-            Self::Position(partition, position) => (Some((*partition, *position)), &[]),
+            Self::Position(slot, position) => (Some((*slot, *position)), &[]),
             Self::All(all) => (None, all),
         };
         one.into_iter().chain(several.iter().copied())
@@ -79,82 +78,95 @@ pub(crate) struct Reply<'r> {
 /// The flushed position of each slot, and the connections whose answers wait for a later position.
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
-    partitions: Vec<OfPartition>,
+    slots: Vec<OfSlot>,
     waiting: usize,
 }
 
 #[derive(Debug, Default)]
-struct OfPartition {
+struct OfSlot {
     flushed: u64,
     /// The waiting connections, ordered by the position they wait for, then by their arrival.
     waiting: VecDeque<(u64, ConnectionId)>,
 }
 
+impl OfSlot {
+    fn wait(&mut self, position: u64, id: ConnectionId) {
+        // Nearly always, no connection waits for a later position.
+        if self.waiting.back().is_none_or(|(last, _)| *last <= position) {
+            return self.waiting.push_back((position, id));
+        }
+        let place = self.waiting.partition_point(|(at, _)| *at <= position);
+        self.waiting.insert(place, (position, id));
+    }
+}
+
 impl Flushes {
     /// Whether all positions are durable.
     pub(super) fn have(&self, visible_at: &VisibleAt) -> bool {
-        visible_at.positions().all(|(partition, position)| position <= self.flushed_of(partition))
+        visible_at.positions().all(|(slot, position)| position <= self.flushed_of(slot))
     }
 
     /// Queues a connection at each position that is not durable.
     pub(super) fn wait(&mut self, visible_at: &VisibleAt, id: ConnectionId) {
-        for (partition, position) in visible_at.positions() {
-            if position > self.flushed_of(partition) {
-                self.of(partition).waiting.push_back((position, id));
+        for (slot, position) in visible_at.positions() {
+            if position > self.flushed_of(slot) {
+                self.of(slot).wait(position, id);
                 self.waiting += 1;
             }
         }
     }
 
-    /// Notes that all positions of a partition up to `position` are durable.
-    pub(super) fn flushed(&mut self, partition: LogPartition, position: u64) {
-        let of_partition = self.of(partition);
-        debug_assert!(position >= of_partition.flushed);
-        of_partition.flushed = position;
+    /// Notes that all positions of a slot up to `position` are durable.
+    pub(super) fn flushed(&mut self, slot: LogSlot, position: u64) {
+        let of_slot = self.of(slot);
+        debug_assert!(position >= of_slot.flushed);
+        of_slot.flushed = position;
     }
 
-    /// The next connection that waited for a position of a partition that is durable now.
-    pub(super) fn next_released(&mut self, partition: LogPartition) -> Option<ConnectionId> {
-        let OfPartition { flushed, waiting } = self.of(partition);
+    /// The next connection that waited for a position of this slot which is durable now.
+    pub(super) fn next_released(&mut self, slot: LogSlot) -> Option<ConnectionId> {
+        let OfSlot { flushed, waiting } = self.of(slot);
         let flushed = *flushed;
         let (_, id) = waiting.pop_front_if(|(at, _)| *at <= flushed)?;
         self.waiting -= 1;
         Some(id)
     }
 
-    /// The number of waiting entries of all partitions.
+    /// Takes out the connections that wait for positions of a slot. These positions may never be
+    /// durable, and others may get the same numbers.
+    pub(super) fn take_waiting(&mut self, slot: LogSlot) -> Vec<ConnectionId> {
+        let waiting = std::mem::take(&mut self.of(slot).waiting);
+        self.waiting -= waiting.len();
+        waiting.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The number of waiting entries of all slots.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    fn flushed_of(&self, partition: LogPartition) -> u64 {
-        self.partitions.get(place(partition)).map_or(0, |of_partition| of_partition.flushed)
+    fn flushed_of(&self, slot: LogSlot) -> u64 {
+        self.slots.get(slot.index()).map_or(0, |of_slot| of_slot.flushed)
     }
 
-    fn of(&mut self, partition: LogPartition) -> &mut OfPartition {
-        let at = place(partition);
-        if at >= self.partitions.len() {
-            self.partitions.resize_with(at + 1, OfPartition::default);
+    fn of(&mut self, slot: LogSlot) -> &mut OfSlot {
+        let at = slot.index();
+        if at >= self.slots.len() {
+            self.slots.resize_with(at + 1, OfSlot::default);
         }
-        &mut self.partitions[at]
+        &mut self.slots[at]
     }
-}
-
-/// The index of a partition in the list of all partitions.
-fn place(partition: LogPartition) -> usize {
-    let topic = InternalTopic::of(partition) as usize;
-    InternalTopic::COUNT * partition.index as usize + topic
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const A: LogPartition = InternalTopic::ConsumerOffsets.log_partition(3);
-    const B: LogPartition = InternalTopic::TransactionState.log_partition(3);
+    const A: LogSlot = LogSlot::at(3);
+    const B: LogSlot = LogSlot::at(4);
 
     #[test]
-    fn an_answer_of_several_partitions_waits_for_each() {
+    fn an_answer_of_several_slots_waits_for_each() {
         let mut both = VisibleAt::position(A, 5);
         both.join(VisibleAt::position(B, 2));
         both.join(VisibleAt::position(A, 4));
@@ -165,7 +177,7 @@ mod tests {
         assert_eq!(flushes.waiting(), 2);
         flushes.flushed(A, 9);
         assert_eq!((flushes.next_released(A), flushes.next_released(A)), (Some(id), None));
-        assert!(!flushes.have(&both), "the other partition is not flushed");
+        assert!(!flushes.have(&both), "the other slot is not flushed");
         flushes.flushed(B, 1);
         assert_eq!((flushes.next_released(B), flushes.have(&both)), (None, false));
         flushes.flushed(B, 2);
@@ -173,8 +185,23 @@ mod tests {
         assert_eq!(flushes.waiting(), 0);
     }
 
+    /// An answer leaves before an answer that was queued earlier, but waits for a later position.
     #[test]
-    fn positions_of_other_partitions_do_not_count() {
+    fn an_answer_leaves_when_its_own_position_is_durable() {
+        let mut flushes = Flushes::default();
+        let answers = [(6, 0), (5, 1), (6, 2), (5, 3)];
+        for (position, id) in answers {
+            flushes.wait(&VisibleAt::position(A, position), ConnectionId(id));
+        }
+        for (flushed, expected) in [(5, [1, 3]), (6, [0, 2])] {
+            flushes.flushed(A, flushed);
+            let released: Vec<_> = std::iter::from_fn(|| flushes.next_released(A)).collect();
+            assert_eq!(released, expected.map(ConnectionId));
+        }
+    }
+
+    #[test]
+    fn positions_of_other_slots_do_not_count() {
         let mut flushes = Flushes::default();
         flushes.flushed(A, 100);
         assert!(flushes.have(&VisibleAt::Now));

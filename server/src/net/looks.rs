@@ -73,11 +73,10 @@ mod tests {
     use super::super::limits::Limits;
     use super::*;
     use crate::config::{Config, ListenerIndex};
-    use crate::topics::InternalTopic;
     use muster_codec::messages::OffsetCommitResponse;
-    use muster_storage::LogPartition;
+    use muster_storage::LogSlot;
 
-    const SLOT: LogPartition = InternalTopic::ConsumerOffsets.log_partition(0);
+    const SLOT: LogSlot = LogSlot::at(0);
 
     fn connections(count: u32) -> Connections {
         let mut connections = Connections::unthrottled(Limits::of(&Config::default()));

@@ -122,7 +122,7 @@ mod tests {
         let request = connections.begin(id(slot), ApiKey::FindCoordinator, 1, 0);
         let host = "h".repeat(bytes).into();
         let response = FindCoordinatorResponse { host, ..Default::default() }.into();
-        let visible_at = VisibleAt::position(Slot(0).log_partition(), visible_at);
+        let visible_at = VisibleAt::position(Slot(0).log_slot(), visible_at);
         connections.answer(request, &response, visible_at);
     }
 
@@ -144,7 +144,7 @@ mod tests {
         answer(&mut connections, 1, 500, 7);
         let head = 4 + 4 + 2 + 4 + 2 + 4;
         assert_eq!(held(&connections), (500 + head, 1_000 + head));
-        connections.flushed(Slot(0).log_partition(), 7);
+        connections.flushed(Slot(0).log_slot(), 7);
         assert_eq!(held(&connections), (0, 1_500 + 2 * head));
         take_all(&mut connections, 0, 0);
         assert_eq!(held(&connections), (0, 500 + head));

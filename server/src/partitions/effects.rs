@@ -1,6 +1,5 @@
 //! The context of a request to [`Partitions`](super::Partitions), and its effects.
 
-use super::log_read::LogRead;
 use super::partition_id::PartitionId;
 use super::reader::{Reader, RecordReadEnd};
 use crate::cluster::ClusterImage;
@@ -9,6 +8,7 @@ use crate::limit_refusals::Refused;
 use muster_codec::{ErrorCode, Response, Wall};
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
+use muster_runtime::LogRead;
 use muster_storage::{FileOp, FileRange};
 use muster_transactions::message::{FromSlot, OpenIn, Question};
 use std::collections::BTreeMap;

@@ -52,7 +52,6 @@ pub mod layout;
 mod limits;
 mod load;
 mod locate;
-mod log_read;
 mod looks;
 mod lost_writes;
 mod markers;
@@ -90,7 +89,6 @@ pub use load::{
     CUT_EXTENSION, RecoveryPoints, Repair, SegmentOnDisk, partition_files, recovered, recovered_if,
     recovery_points,
 };
-pub use log_read::{LogBatches, LogRead};
 pub use markers::OffsetTransactions;
 pub(crate) use partition::Bounds;
 pub use partition_id::PartitionId;

@@ -476,9 +476,10 @@ impl Partition {
 fn refusal(error: AppendError) -> Refusal {
     Refusal::of(match error {
         AppendError::TooLarge => ErrorCode::RecordListTooLarge,
-        AppendError::Full | AppendError::NotNext | AppendError::NotABatch => {
-            ErrorCode::CorruptMessage
-        }
+        AppendError::Full
+        | AppendError::NotNext
+        | AppendError::NotLeader
+        | AppendError::NotABatch => ErrorCode::CorruptMessage,
     })
 }
 

@@ -34,7 +34,7 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::Copies;
 use muster_fairness::Address;
-use muster_storage::FileKey;
+use muster_storage::{FileKey, LogSlot};
 use std::sync::Arc;
 use tracing::info;
 
@@ -314,6 +314,16 @@ impl Clients {
     /// The node may serve other slots than before: requests that wait for this are handled again.
     pub(crate) fn serves_others(&mut self) {
         self.unserved.change();
+    }
+
+    /// Another node leads a slot. Closes the connections with answers that wait for its positions:
+    /// the answers are encoded, and the changes that they report may never be durable.
+    pub(crate) fn deposed(&mut self, slot: LogSlot, out: &mut Vec<impl From<ClientCommand>>) {
+        for id in self.connections.take_waiting(slot) {
+            if self.connections.is_open(id) {
+                self.close(id, "another node leads the slot of its request".to_owned(), out);
+            }
+        }
     }
 
     /// Closes all connections, at the end of a stop.

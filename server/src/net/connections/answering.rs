@@ -10,7 +10,7 @@ use crate::net::unread;
 use muster_codec::{ApiKey, Response, header, wire};
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
-use muster_storage::{FileKey, FileRange, LogPartition};
+use muster_storage::{FileKey, FileRange, LogSlot};
 
 impl Connections {
     /// Assigns a request its place in the order of answers.
@@ -172,11 +172,18 @@ impl Connections {
 
     /// Notes that all positions of a slot up to `position` are durable: answers that waited for
     /// these positions may leave.
-    pub fn flushed(&mut self, slot: LogPartition, position: u64) {
+    pub fn flushed(&mut self, slot: LogSlot, position: u64) {
         self.answers.flushed(slot, position);
         while let Some(id) = self.answers.next_released(slot) {
             self.advance(id);
         }
+    }
+
+    /// The connections whose answers wait for positions of a slot: see [`Answers::take_waiting`].
+    ///
+    /// [`Answers::take_waiting`]: crate::net::answers::Answers::take_waiting
+    pub(in crate::net) fn take_waiting(&mut self, slot: LogSlot) -> Vec<ConnectionId> {
+        self.answers.take_waiting(slot)
     }
 
     /// The changed answer to a request; None if it stays as it is.

@@ -94,7 +94,7 @@ fn answers_before_and_behind_one_from_files_keep_their_places() {
         connections.answer_now(requests[0], &heartbeat());
         assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
         assert!(connections.next_slice(9).is_none(), "the earlier answer leaves first");
-        let slot = Slot(2).log_partition();
+        let slot = Slot(2).log_slot();
         connections.answer(requests[2], &heartbeat(), VisibleAt::position(slot, 7));
         connections.flushed(slot, 7);
         let (left, done) = drain(&mut connections, id, at_once);

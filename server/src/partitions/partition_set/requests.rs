@@ -4,7 +4,6 @@ use super::Partitions;
 use crate::cluster::{ClusterImage, Topic};
 use crate::partitions::dead_letters::NewLetters;
 use crate::partitions::effects::{Call, Effects};
-use crate::partitions::log_read::LogBatches;
 use crate::partitions::markers::OffsetTransactions;
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::reader::RecordRead;
@@ -14,7 +13,7 @@ use muster_codec::messages::{
     FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest,
     WriteTxnMarkersRequest,
 };
-use muster_fairness::Address;
+use muster_runtime::LogBatches;
 use muster_storage::{FileKey, FileToken};
 use muster_transactions::message::{Marker, OpenIn, Reported, Sync, Verdict};
 

@@ -8,12 +8,12 @@ use crate::partitions::effects::Effects;
 use crate::partitions::internal_topics;
 use crate::partitions::jobs::{Job, Part, ReadJob};
 use crate::partitions::limits::{FETCH_BYTES_MAX, INTERNAL_RECORDS_BYTES_MAX};
-use crate::partitions::log_read::LogRead;
 use crate::partitions::partition::Partition;
 use crate::partitions::partition_id::PartitionId;
 use crate::partitions::table::Table;
 use muster_codec::messages::{AbortedTransaction, FetchResponse};
 use muster_codec::{Bytes, ErrorCode, Records};
+use muster_runtime::LogRead;
 use muster_storage::{
     BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition, OpenFiles, Suspect,
 };

@@ -17,7 +17,6 @@ use super::disk::Disk;
 use super::effects::{Effects, FailedRead};
 use super::happened::Grown;
 use super::jobs::{Job, ReadJob};
-use super::log_read::LogBatches;
 use super::partition_id::PartitionId;
 use super::reader::{Reader, RecordRead, RecordReadEnd};
 use super::table::Table;
@@ -29,6 +28,7 @@ use lookup::Lookup;
 use muster_codec::ErrorCode;
 use muster_codec::messages::AbortedTransaction;
 use muster_coordinator::RequestId;
+use muster_runtime::LogBatches;
 use muster_storage::{FileToken, Suspect};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,6 +1,6 @@
 //! Creation and deletion of topics, retention, and restarts.
 
-use super::super::{Bounds, Effects, LogBatches, PartitionId, Partitions};
+use super::super::{Bounds, Effects, PartitionId, Partitions};
 use super::support::*;
 use crate::topics::InternalTopic;
 use muster_codec::messages::{
@@ -8,6 +8,7 @@ use muster_codec::messages::{
 };
 use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid};
+use muster_runtime::LogBatches;
 
 #[test]
 fn a_deleted_topic_loses_its_files_and_waiting_requests_are_answered() {
