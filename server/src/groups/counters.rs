@@ -6,11 +6,7 @@ use muster_counters::counters;
 #[cfg(test)]
 pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
     RecordCounters::METRICS,
-    muster_runtime::LogCounters::METRICS,
-    LogGauges::METRICS,
-    muster_runtime::SnapshotCounters::METRICS,
-    muster_runtime::CheckCounters::METRICS,
-    muster_runtime::RewriteCounters::METRICS,
+    LoadGauges::METRICS,
     super::events::RebalanceCounters::METRICS,
     super::events::RebalanceGauges::METRICS,
 ];
@@ -27,9 +23,7 @@ counters! {
 counters! {
     /// The groups of a shard as they are now.
     #[derive(Copy)]
-    pub struct LogGauges in "log" {
-        /// Bytes that wait for the next flush.
-        unsubmitted_bytes: u64 = Gauge of Bytes,
+    pub struct LoadGauges in "log" {
         /// Groups that are not loaded from the snapshot yet.
         unloaded_groups: u64 = Gauge of Count,
         /// Partitions of __consumer_offsets that the shard coordinates.

@@ -3,12 +3,14 @@
 //! leaves offsets for a later topic of the same name.
 
 use super::Inputs;
-use super::log::GroupLog;
+use super::coordinators::Coordinators;
+use super::slots::Slots;
 use crate::cluster::{ClusterImage, DeletedTopic as Gone};
 use crate::net::{Reply, VisibleAt};
 use crate::placement::Slot;
 use muster_codec::Uuid;
 use muster_coordinator::{DeletedTopic, Topics, WalkLimit, WalkProgress};
+use muster_runtime::Runtime;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -57,7 +59,7 @@ impl DeletedTopics {
     /// the image at the last call.
     pub(super) fn begin(
         &mut self,
-        log: &mut GroupLog,
+        coordinators: &mut Coordinators,
         mut inputs: Inputs<'_>,
         before: Option<&ClusterImage>,
         take: &mut impl FnMut(Reply<'_>),
@@ -67,28 +69,28 @@ impl DeletedTopics {
         if image.deleted().len() == 0 {
             return;
         }
-        let first = log.slots().next(None);
+        let first = coordinators.slots().next(None);
         self.walks.push_back(Walk::new(image, before, forgotten, first));
         while self.walks.iter().any(|walk| walk.is_overtaken(image)) {
-            // No turn that could load a group with many offsets comes between these slices, so the
-            // walk loads the group at once.
-            self.forget(log, inputs.again(), true, take);
+            // A group with many offsets is usually loaded in the turns between two slices. No turn
+            // comes between these slices, so the walk itself loads the group at once.
+            self.forget(coordinators, inputs.again(), true, take);
         }
     }
 
     /// Continues the first walk by a slice.
     pub(super) fn forget_some(
         &mut self,
-        log: &mut GroupLog,
+        coordinators: &mut Coordinators,
         inputs: Inputs<'_>,
         take: &mut impl FnMut(Reply<'_>),
     ) {
-        self.forget(log, inputs, false, take);
+        self.forget(coordinators, inputs, false, take);
     }
 
     fn forget(
         &mut self,
-        log: &mut GroupLog,
+        coordinators: &mut Coordinators,
         mut inputs: Inputs<'_>,
         loads_at_once: bool,
         take: &mut impl FnMut(Reply<'_>),
@@ -98,21 +100,27 @@ impl DeletedTopics {
         let deleted: Vec<_> =
             topics.map(|(name, id, at)| DeletedTopic { name, id: *id, deleted_at: *at }).collect();
         if let Some(slot) = walk.slot.filter(|_| !deleted.is_empty()) {
+            // The leader of the slot writes the tombstones.
+            if !inputs.runtime.leads(slot.log_slot()) {
+                walk.reached(coordinators.slots(), inputs.runtime, slot, WalkProgress::End);
+                return self.walks.push_front(walk);
+            }
             let after = walk.after.as_deref();
             let limit = WalkLimit { groups: FORGETTING_GROUPS, loads_at_once };
             let (output, reached) =
-                log.topics_deleted(slot, inputs.again(), &deleted, after, limit);
-            log.write(slot, inputs, output, take);
-            walk.reached(log, slot, reached);
+                coordinators.topics_deleted(slot, inputs.again(), &deleted, after, limit);
+            coordinators.write(slot, inputs.again(), output, take);
+            walk.reached(coordinators.slots(), inputs.runtime, slot, reached);
             return self.walks.push_front(walk);
         }
         self.unreported.push_back((walk.written, walk.version));
     }
 
-    /// The next version up to which removals are durable, to be reported to the controller.
-    pub(super) fn next_durable(&mut self, log: &GroupLog) -> Option<i64> {
+    /// The next version that can be reported to the controller, because the removals up to it are
+    /// durable.
+    pub(super) fn next_durable(&mut self, runtime: &Runtime) -> Option<i64> {
         let is_durable = |(written, _): &mut (VisibleAt, i64)| {
-            written.positions().all(|(partition, position)| position <= log.flushed(partition))
+            written.positions().all(|(slot, position)| position <= runtime.flushed(slot))
         };
         let (_, version) = self.unreported.pop_front_if(is_durable)?;
         Some(version)
@@ -152,14 +160,15 @@ impl Walk {
         self.topics.iter().any(|(name, ..)| image.topic(name).is_some())
     }
 
-    /// Continues after a slice: with the rest of the slot, or with the next slot, in which case all
-    /// records of this slot are written.
-    fn reached(&mut self, log: &GroupLog, slot: Slot, reached: WalkProgress) {
+    /// Call this after a slice. Sets the walk to continue in the same slot, or in the next one if
+    /// all groups of the slot were visited. The records of that slot are then all written.
+    fn reached(&mut self, slots: &Slots, runtime: &Runtime, slot: Slot, reached: WalkProgress) {
         match reached {
             WalkProgress::After(group) => self.after = group,
             WalkProgress::End => {
-                self.written.join(VisibleAt::position(slot.log_partition(), log.position(slot)));
-                (self.slot, self.after) = (log.slots().next(Some(slot)), None);
+                let position = runtime.position(slot.log_partition());
+                self.written.join(VisibleAt::position(slot.log_slot(), position));
+                (self.slot, self.after) = (slots.next(Some(slot)), None);
             }
         }
     }

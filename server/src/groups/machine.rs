@@ -7,11 +7,11 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{
-    Budget, Coordinator, EVENTS_MAX, Event, Held, NextGroup, Sample, SnapshotWalk, StateWalk,
+    Budget, Coordinator, EVENTS_MAX, Event, Held, Sample, SnapshotWalk, StateWalk,
 };
 use muster_runtime::{
-    Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, Transactional, damaged,
-    part_of, replayed,
+    Audited, CheckCopy, Damage, Digest, ITEMS_OF_ID_MAX, Machine, NextId, Opened, SectionAt,
+    Transactional, damaged, part_of, replayed,
 };
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
@@ -115,6 +115,10 @@ impl Machine for GroupsMachine {
         }
     }
 
+    fn release(&mut self, shared: &mut SharedByGroups) {
+        self.coordinator.release(&mut shared.budget);
+    }
+
     fn begin_after(&mut self, position: u64) {
         self.in_snapshot = InSnapshot { groups: position, producers: position };
     }
@@ -156,6 +160,14 @@ impl Machine for GroupsMachine {
         }
     }
 
+    fn stable_offset(&mut self, end: i64) -> i64 {
+        self.producers.flushed(end)
+    }
+
+    fn aborted(&self, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
+        self.producers.aborted(producer_id, offset)
+    }
+
     fn restate(
         &mut self,
         walk: &mut StateWalk,
@@ -171,7 +183,7 @@ impl Machine for GroupsMachine {
     }
 
     fn copy(&self, salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>> {
-        let copy = self.coordinator.check_copy(Sample { salt, halvings });
+        let copy = self.coordinator.check_copy(Sample { salt, halvings }, ITEMS_OF_ID_MAX);
         Some(Box::new(GroupsCopy(copy)))
     }
 
@@ -181,11 +193,7 @@ impl Machine for GroupsMachine {
         visits: usize,
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> NextId {
-        match self.coordinator.next_group(after, visits, is_wanted) {
-            NextGroup::Wanted(id) => NextId::Wanted(id),
-            NextGroup::Unwanted(id) => NextId::Unwanted(id),
-            NextGroup::End => NextId::End,
-        }
+        NextId::among(self.coordinator.ids_after(after), after, visits, is_wanted)
     }
 
     fn digest(&mut self, id: &str, items_max: usize) -> Option<Digest> {

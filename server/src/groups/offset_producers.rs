@@ -221,4 +221,23 @@ mod tests {
         producers.expire(2);
         assert_eq!(known(&producers), [9]);
     }
+
+    #[test]
+    fn the_last_stable_offset_is_the_first_open_one_and_what_was_aborted_before_is_known() {
+        let [aborted, open, dropped] = [7, 8, 9].map(|id| Producer { id, epoch: 0 });
+        let outcome = TransactionOutcome::Abort;
+        let mut producers = OffsetProducers::new(1);
+        for (at, producer) in [(0, dropped), (1, aborted), (4, open)] {
+            producers.appended(0, producer, at, Stamp::default());
+        }
+        for (at, producer) in [(2, aborted), (3, dropped)] {
+            let end = End { producer, outcome, version: 0, coordinator_epoch: 0 };
+            producers.marked(0, &end, at, None);
+        }
+        assert_eq!(producers.flushed(2), 0, "no marker can be read");
+        assert_eq!(producers.flushed(3), 0, "one marker can be read");
+        assert_eq!(producers.flushed(6), 4);
+        let of = |id, offset| producers.aborted(id, offset);
+        assert_eq!([of(7, 1), of(9, 0), of(8, 4)], [Some((1, 7)), Some((0, 9)), None]);
+    }
 }

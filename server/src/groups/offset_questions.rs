@@ -6,7 +6,6 @@
 
 use super::offset_producers::OffsetProducers;
 use super::{Groups, Inputs};
-use crate::cluster::ClusterImage;
 use crate::dispatch::group_apis::{self, Destination};
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
@@ -118,7 +117,7 @@ impl Groups {
     /// `body` is the request as it came.
     pub(crate) fn txn_offset_commit<'r>(
         &mut self,
-        inputs: Inputs<'_>,
+        mut inputs: Inputs<'_>,
         caller: Caller<'r>,
         body: &[u8],
         request: TxnOffsetCommitRequest<'r>,
@@ -129,7 +128,7 @@ impl Groups {
         // Offsets without a group are refused, whichever producer commits them.
         let has_group = !request.group_id.is_empty();
         let mut request = GroupRequest::from(request);
-        let (slot, absent) = match self.screen_offsets(&mut request, caller, inputs.image) {
+        let (slot, absent) = match self.screen_offsets(&mut request, caller, &inputs) {
             Screened::Slot(slot, absent) => (slot, absent),
             Screened::Answered(response) => {
                 take(Reply { request: caller.request, response, visible_at: VisibleAt::Now });
@@ -150,10 +149,10 @@ impl Groups {
             }
             Append::Refuse(error) => Some(error),
             Append::Ask if !is_asked => {
-                let before = self.log.end_offset(slot);
-                let now = inputs.times.now;
-                self.log.coordinate(slot, inputs, caller, request, absent, &mut take);
-                self.wrote(now, slot, producer, before, Stamp::default());
+                let before = inputs.runtime.log().log_end_offset(slot.log_partition());
+                let again = inputs.again();
+                self.coordinators.coordinate(slot, again, caller, request, absent, &mut take);
+                self.wrote(&inputs, slot, producer, before, Stamp::default());
                 return None;
             }
             Append::Ask => {
@@ -169,7 +168,7 @@ impl Groups {
         };
         let Some(refused) = refused else {
             self.slots_mut().on_producers(slot, |it| it.wrote(inputs.times.now, producer.id));
-            self.log.coordinate(slot, inputs, caller, request, absent, &mut take);
+            self.coordinators.coordinate(slot, inputs, caller, request, absent, &mut take);
             return None;
         };
         take(refusal(caller, &mut request, refused, absent));
@@ -196,9 +195,9 @@ impl Groups {
         let Some(asked) = self.questions.take(verdict.number) else { return };
         let Asked { slot, producer, .. } = asked;
         let admitted = self.admit(&asked, verdict);
-        let (now, before) = (inputs.times.now, self.log.end_offset(slot));
+        let before = inputs.runtime.log().log_end_offset(slot.log_partition());
         self.answer(inputs.again(), &asked, admitted, &mut take);
-        if admitted.is_err() || !self.wrote(now, slot, producer, before, verdict.stamp) {
+        if admitted.is_err() || !self.wrote(&inputs, slot, producer, before, verdict.stamp) {
             let number = verdict.number;
             self.slots_mut().on_producers(slot, |it| it.transactions().refused(producer, number));
         }
@@ -208,13 +207,14 @@ impl Groups {
     /// slot still ends at the offset `before`.
     fn wrote(
         &mut self,
-        now: i64,
+        inputs: &Inputs<'_>,
         slot: Slot,
         producer: Producer,
         before: i64,
         stamp: Stamp,
     ) -> bool {
-        let has_written = self.log.end_offset(slot) > before;
+        let now = inputs.times.now;
+        let has_written = inputs.runtime.log().log_end_offset(slot.log_partition()) > before;
         if has_written {
             self.slots_mut().on_producers(slot, |it| it.appended(now, producer, before, stamp));
         }
@@ -226,9 +226,9 @@ impl Groups {
         &self,
         request: &mut GroupRequest<'_>,
         caller: Caller<'_>,
-        image: &ClusterImage,
+        inputs: &Inputs<'_>,
     ) -> Screened {
-        match self.screen(request, caller.api_version, image) {
+        match self.screen(request, caller.api_version, inputs) {
             Destination::Slot(slot, absent) => Screened::Slot(slot, absent),
             Destination::Answered(response) => Screened::Answered(response),
             Destination::Slots(_) | Destination::Shard => {
@@ -285,7 +285,7 @@ impl Groups {
         take: &mut impl FnMut(Reply<'_>),
     ) {
         let (caller, mut request) = (asked.caller(), asked.read());
-        match (self.screen_offsets(&mut request, caller, inputs.image), admitted) {
+        match (self.screen_offsets(&mut request, caller, &inputs), admitted) {
             (Screened::Answered(response), _) => {
                 take(Reply { request: caller.request, response, visible_at: VisibleAt::Now });
             }
@@ -293,7 +293,7 @@ impl Groups {
                 take(refusal(caller, &mut request, error, absent))
             }
             (Screened::Slot(slot, absent), Ok(())) => {
-                self.log.coordinate(slot, inputs, caller, request, absent, take);
+                self.coordinators.coordinate(slot, inputs, caller, request, absent, take);
             }
         }
     }

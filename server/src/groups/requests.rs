@@ -2,10 +2,10 @@
 //! first. The rest goes to the coordinator of the group's slot. A request for groups of several
 //! slots is split, and the answers are joined.
 
-use super::log::GroupLog;
+use super::coordinators::Coordinators;
 use super::{Groups, Inputs, ListingOfSlots};
-use crate::cluster::ClusterImage;
 use crate::dispatch::group_apis::{self, Destination, ScreenContext};
+use crate::dispatch::{LOADING, check_served};
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
 use crate::net::{Reply, VisibleAt};
@@ -17,7 +17,10 @@ use muster_coordinator::{
 };
 use muster_fairness::Address;
 use muster_faults::Fault;
-use std::collections::HashMap;
+use muster_runtime::Runtime;
+use muster_storage::LogSlot;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 impl Groups {
@@ -33,15 +36,19 @@ impl Groups {
         mut take: impl FnMut(Reply<'r>),
     ) -> Option<Arc<[MissingTopic]>> {
         debug_assert!(!matches!(request, GroupRequest::TxnOffsetCommit(_)));
-        match self.screen(&mut request, caller.api_version, inputs.image) {
+        match self.screen(&mut request, caller.api_version, &inputs) {
             Destination::Slot(slot, refused) => {
-                return self.log.coordinate(slot, inputs, caller, request, refused, &mut take);
+                return self
+                    .coordinators
+                    .coordinate(slot, inputs, caller, request, refused, &mut take);
             }
             Destination::Slots(refused) => {
-                let late = self.log.split(inputs, caller, request, refused, &mut take);
+                let late = self.coordinators.split(inputs, caller, request, refused, &mut take);
                 self.late.0.extend(late.map(|it| (caller.request, it)));
             }
-            Destination::Shard => take(self.list_groups(&request, caller.request)),
+            Destination::Shard => {
+                take(self.list_groups(inputs.runtime, &request, caller.request));
+            }
             Destination::Answered(response) => {
                 let (request, visible_at) = (caller.request, VisibleAt::Now);
                 take(Reply { request, response, visible_at });
@@ -55,15 +62,53 @@ impl Groups {
         &self,
         request: &mut GroupRequest<'_>,
         version: i16,
-        image: &ClusterImage,
+        inputs: &Inputs<'_>,
     ) -> Destination {
         if !self.config.serves(request.api_key()) {
             let error = ErrorCode::UnsupportedVersion;
             return Destination::Answered(group_apis::refused(request, version, error));
         }
         let slots = self.slots();
-        let slot_of = |group_id: &str| Some(slots.slot_of(group_id)).filter(|it| slots.has(*it));
-        group_apis::screen(request, &ScreenContext { version, topics: image, slot_of: &slot_of })
+        let slot_of = |group_id: &str| {
+            let slot = slots.slot_of(group_id);
+            if !slots.has(slot) {
+                return Err(ErrorCode::NotCoordinator);
+            }
+            check_served(inputs.runtime, slot).map(|()| slot)
+        };
+        let (topics, is_loading) = (inputs.image, inputs.runtime.is_loading());
+        let context = ScreenContext { version, topics, slot_of: &slot_of, is_loading };
+        group_apis::screen(request, &context)
+    }
+
+    /// Whether a request has to wait until this node serves the slots of its groups.
+    pub(crate) fn is_loading(
+        &self,
+        runtime: &Runtime,
+        request: &mut GroupRequest<'_>,
+        version: i16,
+    ) -> bool {
+        let slots = self.slots();
+        let is_loading = |group: &str| {
+            let slot = slots.slot_of(group);
+            slots.has(slot) && check_served(runtime, slot) == Err(LOADING)
+        };
+        group_apis::names_any(request, version, &is_loading)
+    }
+
+    /// The slots of the groups that a request names; None if it is about all groups of the shard.
+    pub(crate) fn slots_of(
+        &self,
+        request: &mut GroupRequest<'_>,
+        version: i16,
+    ) -> Option<BTreeSet<LogSlot>> {
+        let slots = RefCell::new(BTreeSet::new());
+        let note = |group: &str| {
+            slots.borrow_mut().insert(self.slots().slot_of(group).log_slot());
+            false
+        };
+        let is_about_all = group_apis::names_any(request, version, &note);
+        (!is_about_all).then(|| slots.into_inner())
     }
 
     /// Passes the results of the partitions' leaders on to the coordinator that requested them.
@@ -74,36 +119,41 @@ impl Groups {
         (state_call, results): (StateCall, &[StateResult]),
         mut take: impl FnMut(Reply<'static>),
     ) {
-        let Self { log, late, .. } = self;
-        log.state_answered(slot, inputs, (state_call, results), |reply| {
+        let Self { coordinators, late, .. } = self;
+        coordinators.state_answered(slot, inputs, (state_call, results), |reply| {
             late.join(reply, &mut take);
         });
     }
 
     /// The requests of coordinators to the leaders of partitions, once the records before them are
     /// durable.
-    pub(crate) fn take_state_calls(&mut self) -> Vec<(Slot, StateCall)> {
-        self.log.take_state_calls()
+    pub(crate) fn take_state_calls(&mut self, runtime: &Runtime) -> Vec<(Slot, StateCall)> {
+        self.coordinators.take_state_calls(runtime)
     }
 
     /// The requests to the leaders of partitions that will not be sent, because the log refused the
     /// records on which they depend.
     pub(crate) fn take_refused_calls(&mut self) -> Vec<(Slot, StateCall)> {
-        self.log.take_refused_calls()
+        self.coordinators.take_refused_calls()
     }
 
     /// Whether coordinators have requests to the leaders of partitions, durable or not.
     pub(crate) fn has_state_calls(&self) -> bool {
-        self.log.has_state_calls()
+        self.coordinators.has_state_calls()
     }
 
     /// Answers a ListGroups that is not a long request: lists the groups of all slots in one call.
-    fn list_groups(&mut self, request: &GroupRequest<'_>, asked: RequestId) -> Reply<'static> {
+    fn list_groups(
+        &mut self,
+        runtime: &Runtime,
+        request: &GroupRequest<'_>,
+        asked: RequestId,
+    ) -> Reply<'static> {
         let GroupRequest::ListGroups(body) = request else {
             unreachable!("only a list is about all groups of a shard")
         };
         let mut list = ListingOfSlots::new(Listing::new(body));
-        self.list(&mut list, usize::MAX);
+        self.list(runtime, &mut list, usize::MAX);
         let (response, visible_at) = (list.listing.take().into(), list.visible_at());
         Reply { request: asked, response, visible_at }
     }
@@ -168,9 +218,10 @@ impl LateAnswer {
     }
 }
 
-impl GroupLog {
-    /// Passes a request to the coordinator of a slot. `refused` is the answer to the part of the
-    /// request that was refused. Returns the same as [`Self::write`].
+impl Coordinators {
+    /// Passes a request to the coordinator of a slot. If a part of the request was refused,
+    /// `refused` has the answer to that part, which is added. Returns the missing topics as
+    /// [`Self::write`] does.
     pub(super) fn coordinate<'r>(
         &mut self,
         slot: Slot,
@@ -263,12 +314,12 @@ impl GroupLog {
     pub(super) fn write<'r>(
         &mut self,
         slot: Slot,
-        inputs: Inputs<'_>,
+        mut inputs: Inputs<'_>,
         output: Output<'r>,
         mut take: impl FnMut(Reply<'r>),
     ) -> Option<Arc<[MissingTopic]>> {
-        let position = self.next_position(slot);
-        let written = self.write_records(slot, inputs, &output, &mut take);
+        let position = inputs.runtime.next_position(slot.log_slot());
+        let written = self.write_records(slot, inputs.again(), &output, &mut take);
         let (last, failed) = written.map_or_else(|last| (last, true), |last| (last, false));
         if failed {
             self.refused_calls.extend(output.state_calls.into_iter().map(|it| (slot, it)));
@@ -299,24 +350,25 @@ impl GroupLog {
     fn write_records<'r>(
         &mut self,
         slot: Slot,
-        inputs: Inputs<'_>,
+        mut inputs: Inputs<'_>,
         output: &Output<'_>,
         mut take: impl FnMut(Reply<'r>),
     ) -> Result<u64, u64> {
-        let refused = match self.append(slot, inputs.times.now, output.producer, &output.records) {
+        let (now, Output { producer, records, .. }) = (inputs.times.now, output);
+        let refused = match self.append(inputs.runtime, slot, now, *producer, records) {
             Ok(last) => return Ok(last),
             Err(refused) => refused,
         };
         let words = format_args!("records were not written: {}", refused.error);
-        inputs.errors.log(inputs.times.now, "write", words);
-        let dismissed = self.not_written(slot, inputs, &output.records[refused.written..]);
+        inputs.errors.log(now, "write", words);
+        let dismissed = self.not_written(slot, inputs.again(), &records[refused.written..]);
         dismissed.answers.into_iter().for_each(|it| take(reply_of(slot, it)));
         // No answer may wait for a position that was not written.
-        Err(self.position(slot))
+        Err(inputs.runtime.position(slot.log_partition()))
     }
 }
 
-fn reply_of(slot: Slot, answer: Answer<'_>) -> Reply<'_> {
+pub(super) fn reply_of(slot: Slot, answer: Answer<'_>) -> Reply<'_> {
     let Answer { request, response, visible_at } = answer;
-    Reply { request, response, visible_at: VisibleAt::position(slot.log_partition(), visible_at) }
+    Reply { request, response, visible_at: VisibleAt::position(slot.log_slot(), visible_at) }
 }

@@ -14,13 +14,15 @@ impl Groups {
         mut inputs: Inputs<'_>,
         take: impl FnMut(Reply<'_>),
     ) -> Option<SurveyPlace> {
-        let first = || self.log.slots().next(None).map(|slot| (slot, None));
+        let first = || self.coordinators.slots().next(None).map(|slot| (slot, None));
         let (slot, after) = from.or_else(first)?;
-        let (output, reached) = self.log.reset(slot, inputs.again(), after.as_deref());
-        self.log.write(slot, inputs, output, take);
+        let (output, reached) = self.coordinators.reset(slot, inputs.again(), after.as_deref());
+        self.coordinators.write(slot, inputs, output, take);
         match reached {
             WalkProgress::After(group) => Some((slot, group)),
-            WalkProgress::End => self.log.slots().next(Some(slot)).map(|slot| (slot, None)),
+            WalkProgress::End => {
+                self.coordinators.slots().next(Some(slot)).map(|slot| (slot, None))
+            }
         }
     }
 }

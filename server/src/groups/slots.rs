@@ -17,7 +17,7 @@ use muster_coordinator::{
     Producer, Rebalance, Topics,
 };
 use muster_runtime::{Damage, NotWritten, Runtime, Topic};
-use muster_storage::LogPartition;
+use muster_storage::LogSlot;
 
 /// The coordinators of the slots that a shard leads.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Slots {
         let config = config.coordinator();
         let (budget, events) = (Budget::new(config.groups_max), EventsOfSlots::default());
         let indexes = placement.slots_of(shard).map(|slot| slot.0);
-        let new = || GroupsMachine {
+        let new = move || GroupsMachine {
             coordinator: Coordinator::new(config.clone()),
             producers: OffsetProducers::new(placement.offsets_partitions),
             in_snapshot: InSnapshot::default(),
@@ -188,6 +188,26 @@ impl Slots {
     pub(crate) fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         self.machines.each(|it| it.producers.loaded());
         self.each(|coordinator| coordinator.loaded(now, wall, topics));
+    }
+
+    /// Begins to lead a slot in a cluster: its coordinator gets the configs, as the one before may
+    /// have been made again, and its sessions and deadlines start.
+    pub(super) fn lead(
+        &mut self,
+        slot: Slot,
+        config: &Config,
+        (now, wall): (i64, Wall),
+        image: &ClusterImage,
+    ) {
+        self.on(slot, |coordinator, _| coordinator.set_config(config.coordinator()));
+        for group in configs::changed(None, image).groups {
+            if self.slot_of(group) == slot {
+                let own = crate::config::group_overrides(config, image, group);
+                self.on(slot, |coordinator, _| coordinator.set_group_config(group, own));
+            }
+        }
+        self.on_producers(slot, OffsetProducers::loaded);
+        self.on(slot, |coordinator, _| coordinator.loaded(now, wall, image));
     }
 
     /// Loads the groups with members.
@@ -367,14 +387,18 @@ impl Slots {
         &mut self,
         list: &mut ListingOfSlots,
         count: usize,
-        flushed: impl Fn(LogPartition) -> u64,
+        leads: impl Fn(LogSlot) -> bool,
+        flushed: impl Fn(LogSlot) -> u64,
     ) {
         let visit = |slots: &mut Self, slot: Slot, listing: &mut Listing, left| {
+            if !leads(slot.log_slot()) {
+                return Visit { seen: 0, has_failed: false, written: (slot.log_slot(), 0) };
+            }
             let list = |coordinator: &mut Coordinator, _: &mut Budget| {
                 (coordinator.list(listing, left), coordinator.written_at())
             };
             let (seen, written_at) = slots.on(slot, list);
-            let written = (slot.log_partition(), written_at);
+            let written = (slot.log_slot(), written_at);
             Visit { seen, has_failed: listing.is_too_large(), written }
         };
         list.advance(count, self, Self::next, visit, flushed);

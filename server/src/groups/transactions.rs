@@ -9,6 +9,7 @@ use muster_codec::ErrorCode;
 use muster_codec::messages::DescribedProducer;
 use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::OFFSETS_TOPIC;
+use muster_runtime::Runtime;
 use muster_transactions::PartitionSet;
 use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp};
 use muster_transactions::partition::{End, Marking};
@@ -31,36 +32,47 @@ pub(crate) enum Marked {
 }
 
 impl Groups {
-    /// Ends a transaction in the slots that a marker names as partitions of `__consumer_offsets`:
-    /// the offsets pending in these slots are committed or dropped. [`Self::take_marked`] returns
-    /// the answer for each slot once the marker is durable.
-    pub(crate) fn mark_transaction(&mut self, now: i64, coordinator: u32, marker: &Marker) {
+    /// Ends a transaction in those partitions of `__consumer_offsets` that a marker names: the
+    /// offsets that are pending in their slots are committed or dropped. When the marker in a slot
+    /// is durable, [`Self::take_marked`] returns the answer for the slot.
+    pub(crate) fn mark_transaction(
+        &mut self,
+        runtime: &mut Runtime,
+        now: i64,
+        coordinator: u32,
+        marker: &Marker,
+    ) {
         let (stamp, end) = (marker.stamp, End::of(marker));
         for slot in self.slots_named(&marker.partitions) {
-            match self.write_marker(now, slot, &end, Some(stamp)) {
+            match self.write_marker(runtime, now, slot, &end, Some(stamp)) {
                 // A fenced coordinator gives the transaction up, as in Kafka.
                 Ok(()) | Err(ErrorCode::TransactionCoordinatorFenced) => {}
                 Err(_) => continue,
             }
             let partitions = PartitionSet::of(OFFSETS_TOPIC, slot.0 as i32);
             let message = FromSlot::Marked { stamp, partitions, is_synced: true, is_whole: true };
-            // The answer waits even if the marker is stale: an earlier marker may not be durable
-            // yet.
-            self.await_marker(slot, Marked::ByCoordinator(coordinator, message));
+            // A marker that is stale is not written. Even then the answer waits, because the
+            // earlier marker may not be durable yet.
+            self.await_marker(runtime, slot, Marked::ByCoordinator(coordinator, message));
         }
     }
 
-    fn await_marker(&mut self, slot: Slot, marked: Marked) {
+    fn await_marker(&mut self, runtime: &Runtime, slot: Slot, marked: Marked) {
         let under_way = self.markers.slots.entry(slot).or_default();
-        under_way.push_back((self.log.position(slot), marked));
+        under_way.push_back((runtime.position(slot.log_partition()), marked));
+    }
+
+    /// Another node leads the slot. Its markers may never be durable, so their senders get no
+    /// answer, and send them again.
+    pub(super) fn forget_markers(&mut self, slot: Slot) {
+        self.markers.slots.remove(&slot);
     }
 
     /// The senders of the markers that have become durable.
-    pub(crate) fn take_marked(&mut self) -> Vec<Marked> {
-        let Self { markers, log, .. } = self;
+    pub(crate) fn take_marked(&mut self, runtime: &Runtime) -> Vec<Marked> {
         let mut durable = Vec::new();
-        markers.slots.retain(|slot, under_way| {
-            let flushed = log.flushed(slot.log_partition());
+        self.markers.slots.retain(|slot, under_way| {
+            let flushed = runtime.flushed(slot.log_slot());
             let count = under_way.partition_point(|(position, _)| *position <= flushed);
             durable.extend(under_way.drain(..count).map(|(_, marked)| marked));
             !under_way.is_empty()
@@ -86,7 +98,13 @@ impl Groups {
     }
 
     /// Handles a coordinator's answer to the report of these transactions.
-    pub(crate) fn reported(&mut self, now: i64, open: &[OpenIn], reported: &Reported) {
+    pub(crate) fn reported(
+        &mut self,
+        runtime: &mut Runtime,
+        now: i64,
+        open: &[OpenIn],
+        reported: &Reported,
+    ) {
         let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
         for OpenIn { producer, partition, .. } in open.iter().filter(|it| is_of_groups(&it.topic)) {
             let Some(fate) = known.get(producer).copied() else { continue };
@@ -96,28 +114,40 @@ impl Groups {
                 .slots_mut()
                 .on_producers(slot, |it| it.transactions().reported(*producer, fate, stamp));
             if let Some(end) = end {
-                self.mark_unanswered(now, slot, &end, Some(stamp));
+                self.mark_unanswered(runtime, now, slot, &end, Some(stamp));
             }
         }
     }
 
-    /// Aborts the transactions that no coordinator knows. `coordinator_epoch` is higher than the
-    /// epoch of every earlier marker.
-    pub(crate) fn abort_unknown(&mut self, now: i64, coordinator_epoch: i32) {
+    /// Aborts transactions whose report no coordinator has answered, because none knows them.
+    /// `coordinator_epoch` is higher than the epoch of every earlier marker.
+    pub(crate) fn abort_unknown(
+        &mut self,
+        runtime: &mut Runtime,
+        now: i64,
+        coordinator_epoch: i32,
+    ) {
         let all: Vec<_> = self.open().collect();
         for (slot, producer) in all {
             if self.is_unanswered_in(slot, producer.id) {
                 let end = End::abort_of(producer, coordinator_epoch);
-                self.mark_unanswered(now, slot, &end, None);
+                self.mark_unanswered(runtime, now, slot, &end, None);
             }
         }
     }
 
-    /// Writes a marker without a sender that waits for it. If the marker is fenced by a higher
-    /// coordinator epoch, which an administrator may have given, it will never be accepted, so the
-    /// error is ignored.
-    fn mark_unanswered(&mut self, now: i64, slot: Slot, end: &End, stamp: Option<Stamp>) {
-        let _fenced = self.write_marker(now, slot, end, stamp);
+    /// Writes a marker for which no sender waits. An error is ignored: a marker with a higher
+    /// coordinator epoch, perhaps from an administrator, has fenced this marker, so it will never
+    /// be accepted.
+    fn mark_unanswered(
+        &mut self,
+        runtime: &mut Runtime,
+        now: i64,
+        slot: Slot,
+        end: &End,
+        stamp: Option<Stamp>,
+    ) {
+        let _fenced = self.write_marker(runtime, now, slot, end, stamp);
     }
 
     /// Ends a transaction in a slot, unless the marker is stale: then nothing is written. `stamp`
@@ -127,11 +157,15 @@ impl Groups {
     /// The producer or the coordinator is fenced.
     fn write_marker(
         &mut self,
+        runtime: &mut Runtime,
         now: i64,
         slot: Slot,
         end: &End,
         stamp: Option<Stamp>,
     ) -> Result<(), ErrorCode> {
+        if !runtime.leads(slot.log_slot()) {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
         match self.slots_mut().on_producers(slot, |it| it.transactions().may_mark(end, stamp)) {
             Marking::Stale => return Ok(()),
             Marking::Refuse(error) => return Err(error),
@@ -139,8 +173,8 @@ impl Groups {
         }
         let End { producer, outcome, coordinator_epoch, .. } = *end;
         let marker = EndTxnMarker { outcome, coordinator_epoch };
-        let offset = self.log.end_offset(slot);
-        self.log.end_transaction(slot, now, producer, marker);
+        let offset = runtime.log().log_end_offset(slot.log_partition());
+        self.coordinators.end_transaction(runtime, slot, now, producer, marker);
         let expired = now.saturating_sub(self.producer_expiration_ms);
         self.slots_mut().on_producers(slot, |it| {
             it.marked(now, end, offset, stamp);
@@ -173,17 +207,24 @@ impl Groups {
     }
 }
 
-impl OffsetTransactions for Groups {
+/// The groups of a shard with its log, for requests about partitions of `__consumer_offsets`.
+pub(crate) struct OffsetMarkers<'g> {
+    pub(crate) groups: &'g mut Groups,
+    pub(crate) runtime: &'g mut Runtime,
+}
+
+impl OffsetTransactions for OffsetMarkers<'_> {
     fn mark(&mut self, now: i64, partition: i32, end: &End, number: u64) -> Result<(), ErrorCode> {
-        let slot = self.slot_at(partition).ok_or(ErrorCode::NotLeaderOrFollower)?;
-        self.write_marker(now, slot, end, None)?;
-        self.await_marker(slot, Marked::ByRequest(number));
+        let Self { groups, runtime } = self;
+        let slot = groups.slot_at(partition).ok_or(ErrorCode::NotLeaderOrFollower)?;
+        groups.write_marker(runtime, now, slot, end, None)?;
+        groups.await_marker(runtime, slot, Marked::ByRequest(number));
         Ok(())
     }
 
     fn describe(&self, partition: i32) -> Vec<DescribedProducer> {
-        let slot = self.slot_at(partition);
-        let producers = slot.and_then(|slot| self.slots().producers(slot));
+        let slot = self.groups.slot_at(partition);
+        let producers = slot.and_then(|slot| self.groups.slots().producers(slot));
         producers.map(OffsetProducers::describe).unwrap_or_default()
     }
 }
