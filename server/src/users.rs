@@ -2,7 +2,9 @@
 //! while no server runs.
 
 use crate::Failure;
-use crate::cluster::{ClusterImage, OfflinePartitions, View, alter_user_scram_credentials};
+use crate::cluster::{
+    Brokers, ClusterImage, OfflinePartitions, View, alter_user_scram_credentials,
+};
 use crate::config::Config;
 use crate::data_dir::{DataDirError, Meta};
 use crate::placement::CONTROLLER;
@@ -43,7 +45,7 @@ impl FirstUser {
             config,
             image: &image,
             placement: meta.placement(),
-            endpoints: &[],
+            brokers: Brokers::alone(&[]),
             shard: CONTROLLER,
             offline: &offline,
             cluster_id: &meta.cluster_id,
@@ -163,7 +165,7 @@ mod tests {
                 config,
                 image,
                 placement,
-                endpoints: &[],
+                brokers: Brokers::alone(&[]),
                 shard: 0,
                 offline,
                 cluster_id: "",

@@ -95,8 +95,9 @@ fn check(view: &View<'_>, version: i16, request: &ApiVersionsRequest<'_>) -> Res
     if version >= 3 && !software.iter().all(|text| is_software(text)) {
         return Err(ErrorCode::InvalidRequest);
     }
-    let is_meant =
-        |cluster_id: &str| cluster_id == view.cluster_id && node == i32::try_from(view.shard).ok();
+    let is_meant = |cluster_id: &str| {
+        cluster_id == view.cluster_id && node == Some(view.brokers.own_id(view.shard))
+    };
     match &request.cluster_id {
         Some(cluster_id) if !is_meant(cluster_id) => Err(ErrorCode::RebootstrapRequired),
         _ => Ok(()),

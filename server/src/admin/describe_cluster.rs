@@ -1,7 +1,6 @@
 //! DescribeCluster (KIP-700, KIP-919).
 
-use super::{View, nodes, operations};
-use crate::placement::CONTROLLER;
+use super::{NO_CONTROLLER, View, operations};
 use crate::security::acls::ResourceType;
 use muster_codec::messages::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
@@ -37,8 +36,8 @@ pub fn describe_cluster<'r>(
     let asked = request.include_cluster_authorized_operations;
     DescribeClusterResponse {
         cluster_id: view.cluster_id.into(),
-        controller_id: CONTROLLER as i32,
-        brokers: nodes(view).map(broker).collect(),
+        controller_id: view.brokers.controller().unwrap_or(NO_CONTROLLER),
+        brokers: view.brokers.all().map(broker).collect(),
         cluster_authorized_operations: operations(asked, ResourceType::Cluster.operations()),
         ..Default::default()
     }

@@ -1,7 +1,7 @@
 //! DescribeTopicPartitions (KIP-966): topics in the order of their names, page by page.
 
 use super::{NO_LEADER, View};
-use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
+use crate::cluster::{Replicas, Topic, check_topic_name, is_reserved};
 use crate::security::acls::ResourceType;
 use muster_codec::messages::{
     Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
@@ -147,16 +147,17 @@ fn partition(
     topic: &Topic,
     index: i32,
 ) -> DescribeTopicPartitionsResponsePartition {
-    let leader = leader(topic, index, view.placement) as i32;
-    // An offline partition has no leader. Unlike in Metadata, Kafka sets no error for it here.
     let is_offline = view.offline.has(topic, index);
+    let Replicas { leader, epoch, replicas } = view.replicas(topic, index);
+    // Unlike in Metadata, Kafka sets no error here if there is no leader.
+    let leader = leader.filter(|_| !is_offline);
     DescribeTopicPartitionsResponsePartition {
         partition_index: index,
-        leader_id: if is_offline { NO_LEADER } else { leader },
-        leader_epoch: 0,
-        offline_replicas: is_offline.then_some(leader).into_iter().collect(),
-        replica_nodes: vec![leader],
-        isr_nodes: vec![leader],
+        leader_id: leader.unwrap_or(NO_LEADER),
+        leader_epoch: epoch,
+        offline_replicas: if is_offline { replicas.clone() } else { Vec::new() },
+        isr_nodes: replicas.clone(),
+        replica_nodes: replicas,
         eligible_leader_replicas: Some(Vec::new()),
         last_known_elr: Some(Vec::new()),
         ..Default::default()

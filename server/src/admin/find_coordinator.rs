@@ -1,8 +1,9 @@
 //! FindCoordinator: the broker that leads the slot of a group, a transactional id or a share
 //! partition.
 
-use super::View;
-use crate::cluster::leader;
+use super::{Endpoint, View};
+use crate::cluster::state_slot;
+use crate::placement::Slot;
 use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 
@@ -41,15 +42,21 @@ pub fn find_coordinator<'r>(
 
 fn coordinator<'r>(view: &View<'r>, version: i16, key_type: i8, key: &'r str) -> Coordinator<'r> {
     let words = match key_type {
-        GROUP => return at(view, key, view.placement.group_shard(key)),
-        TRANSACTION => return at(view, key, view.placement.id_shard(key)),
+        GROUP => return leader_of(view, key, view.placement.group_slot(key)),
+        TRANSACTION => {
+            let partition = view.placement.transactions_partition(key);
+            return leader_of(view, key, view.placement.slot_of_transactions(partition));
+        }
         SHARE if version >= SHARE_FROM => match share_partition(key) {
             Some((topic_id, partition)) => {
                 let topic = view.image.topic_by_id(topic_id);
-                let shard = topic.map(|topic| leader(topic, partition, view.placement));
-                // For an unknown topic this shard is named. Any shard answers that the topic does
-                // not exist.
-                return at(view, key, shard.unwrap_or(view.shard));
+                let slot = topic.and_then(|it| state_slot(it, partition, view.placement));
+                // If the topic is unknown, this shard is the answer: any shard reports that the
+                // topic does not exist.
+                return match slot {
+                    Some(slot) => leader_of(view, key, slot),
+                    None => at(key, view.brokers.own(view.shard)),
+                };
             }
             None => "A share partition key is group:topic id:partition.",
         },
@@ -70,14 +77,19 @@ fn share_partition(key: &str) -> Option<(Uuid, i32)> {
     (!group_id.is_empty()).then_some((topic_id, partition))
 }
 
-/// The answer that names a shard as the coordinator of a key.
-fn at<'r>(view: &View<'r>, key: &'r str, shard: u32) -> Coordinator<'r> {
-    let Some(endpoint) = view.endpoints.get(shard as usize) else {
+/// The answer that names the leader of a slot as the coordinator of a key.
+fn leader_of<'r>(view: &View<'r>, key: &'r str, slot: Slot) -> Coordinator<'r> {
+    at(key, view.brokers.leader(slot, view.placement))
+}
+
+/// The answer that names a broker as the coordinator of a key.
+fn at<'r>(key: &'r str, broker: Option<(i32, &'r Endpoint)>) -> Coordinator<'r> {
+    let Some((node_id, endpoint)) = broker else {
         return no_coordinator(key, ErrorCode::CoordinatorNotAvailable, "");
     };
     Coordinator {
         key: key.into(),
-        node_id: shard as i32,
+        node_id,
         host: Str::Borrowed(&endpoint.host),
         port: endpoint.port.into(),
         ..Default::default()

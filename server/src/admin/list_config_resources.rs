@@ -1,6 +1,6 @@
 //! ListConfigResources (KIP-1142): resources that have configs or can have them.
 
-use super::{View, nodes};
+use super::View;
 use crate::cluster::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, LOGGER_RESOURCE, TOPIC_RESOURCE,
 };
@@ -97,7 +97,7 @@ fn names<'r>(
             Box::new(image.all_topics_from(from).map(|topic| Str::Borrowed(&*topic.name)))
         }
         BROKER_RESOURCE | LOGGER_RESOURCE => {
-            let names = nodes(view).map(|(node, _)| Str::Owned(node.to_string()));
+            let names = view.brokers.all().map(|(node, _)| Str::Owned(node.to_string()));
             let names: Vec<_> =
                 names.skip_while(|name| !from.is_empty() && **name != *from).collect();
             Box::new(names.into_iter())

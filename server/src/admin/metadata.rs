@@ -1,9 +1,8 @@
 //! Metadata: brokers, topics, leaders.
 
-use super::{Endpoint, NO_LEADER, View, nodes, operations};
+use super::{Endpoint, NO_CONTROLLER, NO_LEADER, View, operations};
 use crate::cluster::limits::PARTITIONS_PER_REQUEST_MAX;
-use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
-use crate::placement::CONTROLLER;
+use crate::cluster::{Replicas, Topic, check_topic_name, is_reserved};
 use crate::security::acls::ResourceType;
 use muster_codec::messages::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
@@ -37,9 +36,9 @@ pub fn metadata<'r>(
     }
     let asked = request.include_cluster_authorized_operations;
     let response = MetadataResponse {
-        brokers: nodes(view).map(broker).collect(),
+        brokers: view.brokers.all().map(broker).collect(),
         cluster_id: Some(view.cluster_id.into()),
-        controller_id: CONTROLLER as i32,
+        controller_id: view.brokers.controller().unwrap_or(NO_CONTROLLER),
         topics: answer.topics,
         cluster_authorized_operations: operations(asked, ResourceType::Cluster.operations()),
         ..Default::default()
@@ -178,22 +177,17 @@ impl<'r> Answer<'_, 'r> {
 
 /// Describes a partition. All its replicas are in sync, even those of an offline partition.
 fn partition(view: &View<'_>, topic: &Topic, index: i32) -> MetadataResponsePartition {
-    let leader = leader(topic, index, view.placement) as i32;
-    let partition = MetadataResponsePartition {
-        partition_index: index,
-        leader_id: leader,
-        leader_epoch: 0,
-        replica_nodes: vec![leader],
-        isr_nodes: vec![leader],
-        ..Default::default()
-    };
-    if !view.offline.has(topic, index) {
-        return partition;
-    }
+    let is_offline = view.offline.has(topic, index);
+    let Replicas { leader, epoch, replicas } = view.replicas(topic, index);
+    let leader = leader.filter(|_| !is_offline);
+    let error = if leader.is_some() { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
     MetadataResponsePartition {
-        error_code: ErrorCode::LeaderNotAvailable.code(),
-        leader_id: NO_LEADER,
-        offline_replicas: vec![leader],
-        ..partition
+        error_code: error.code(),
+        partition_index: index,
+        leader_id: leader.unwrap_or(NO_LEADER),
+        leader_epoch: epoch,
+        offline_replicas: if is_offline { replicas.clone() } else { Vec::new() },
+        isr_nodes: replicas.clone(),
+        replica_nodes: replicas,
     }
 }

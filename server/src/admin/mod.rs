@@ -55,12 +55,11 @@ pub(crate) use crate::cluster::is_timed_out;
 /// The leader id of a partition that is offline, or whose leader is not known.
 const NO_LEADER: i32 = -1;
 
-/// The authorized operations if the request asks for them, else the protocol's "not asked".
+/// The broker id of a controller that is not known.
+const NO_CONTROLLER: i32 = -1;
+
+/// The authorized operations, if the request asks for them; else the protocol's value for "not
+/// asked".
 fn operations(asked: bool, operations: i32) -> i32 {
     if asked { operations } else { i32::MIN }
-}
-
-/// All nodes with their addresses.
-fn nodes<'a>(view: &View<'a>) -> impl Iterator<Item = (i32, &'a Endpoint)> {
-    (0..).zip(view.endpoints)
 }

@@ -6,7 +6,7 @@ mod offline;
 mod tokens;
 
 use super::*;
-use crate::cluster::{ClusterImage, OFFSETS_TOPIC, OfflinePartitions};
+use crate::cluster::{Brokers, ClusterImage, OFFSETS_TOPIC, OfflinePartitions};
 use crate::config::Config;
 use crate::placement::Placement;
 use crate::topics::InternalTopic;
@@ -54,7 +54,7 @@ impl Cluster {
             offline: &self.offline,
             config: &self.config,
             placement: Placement::of_equal(2, 50),
-            endpoints: &self.endpoints,
+            brokers: Brokers::alone(&self.endpoints),
             shard: 0,
             cluster_id: "cluster",
         }

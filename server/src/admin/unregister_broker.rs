@@ -1,7 +1,7 @@
 //! UnregisterBroker, which is always refused: each shard is a broker while the server runs, and no
 //! other broker is registered.
 
-use super::{View, nodes};
+use super::View;
 use muster_codec::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};
 use muster_codec::{ErrorCode, Str};
 
@@ -10,7 +10,7 @@ pub fn unregister_broker(
     request: &UnregisterBrokerRequest,
 ) -> UnregisterBrokerResponse<'static> {
     let broker = request.broker_id;
-    if nodes(view).any(|(id, _)| id == broker) {
+    if view.brokers.all().any(|(id, _)| id == broker) {
         let words = "A shard is a broker while the server runs.";
         return refused(ErrorCode::InvalidRequest, Some(words.into()));
     }

@@ -29,8 +29,8 @@ pub fn describe_quorum(
     } else {
         request.topics.iter().map(unknown).collect()
     };
-    let nodes = view.endpoints.get(CONTROLLER as usize).filter(|_| is_known);
-    let node = |endpoint: &super::Endpoint| QuorumNode {
+    let nodes = view.brokers.own(CONTROLLER).filter(|_| is_known);
+    let node = |(_, endpoint): (i32, &super::Endpoint)| QuorumNode {
         node_id: CONTROLLER as i32,
         listeners: vec![QuorumListener {
             name: LISTENER.into(),

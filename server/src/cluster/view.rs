@@ -1,39 +1,9 @@
 //! The input of decisions and answers about the cluster.
 
-use super::{ClusterImage, OfflinePartitions, Topic};
-use crate::config::{Config, ListenerIndex};
+use super::{Brokers, ClusterImage, OfflinePartitions, Replicas, Topic};
+use crate::config::Config;
 use crate::placement::{Placement, Slot};
 use crate::topics::InternalTopic;
-use std::sync::Arc;
-
-/// The address at which clients reach a shard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    pub host: String,
-    pub port: u16,
-}
-
-/// The advertised addresses of all shards: for each listener a list by shard number.
-#[derive(Debug, Clone, Default)]
-pub struct Endpoints(Arc<[Box<[Endpoint]>]>);
-
-impl Endpoints {
-    pub fn new(of_listeners: impl IntoIterator<Item = Box<[Endpoint]>>) -> Self {
-        Self(of_listeners.into_iter().collect())
-    }
-
-    /// The addresses for clients of this listener.
-    pub fn of(&self, listener: ListenerIndex) -> &[Endpoint] {
-        self.0.get(listener.0).map_or(&[], |endpoints| endpoints)
-    }
-}
-
-/// The addresses of a server with one listener.
-impl FromIterator<Endpoint> for Endpoints {
-    fn from_iter<I: IntoIterator<Item = Endpoint>>(endpoints: I) -> Self {
-        Self::new([endpoints.into_iter().collect()])
-    }
-}
 
 /// A shard's view of the cluster.
 #[derive(Debug, Clone, Copy)]
@@ -44,15 +14,31 @@ pub struct View<'a> {
     /// altered.
     pub config: &'a Config,
     pub placement: Placement,
-    /// The addresses for clients of one listener, by shard number, which is the node id.
-    pub endpoints: &'a [Endpoint],
+    pub brokers: Brokers<'a>,
     /// The shard that answers the request.
     pub shard: u32,
     pub cluster_id: &'a str,
 }
 
-/// The shard that leads a partition of a topic, internal or not. It is the leader of the
-/// partition's slot; for a partition without a slot, the placement formula decides.
+impl View<'_> {
+    /// The replicas of a partition. A partition of a user topic has one replica, on this node.
+    pub fn replicas(&self, topic: &Topic, index: i32) -> Replicas {
+        let of_slot = || self.brokers.replicas(self.internal_slot(topic, index)?, self.placement);
+        of_slot().unwrap_or_else(|| {
+            let leader = self.brokers.own_id(leader(topic, index, self.placement));
+            Replicas { leader: Some(leader), epoch: 0, replicas: vec![leader] }
+        })
+    }
+
+    /// In a cluster, the slot of a partition of an internal topic.
+    fn internal_slot(&self, topic: &Topic, index: i32) -> Option<Slot> {
+        let is_internal = self.brokers.are_of_cluster() && topic.is_internal();
+        is_internal.then(|| self.placement.slot_of_index(index as u32))
+    }
+}
+
+/// The shard that leads a partition of a topic, internal or not. If the partition has a slot, it is
+/// the leader of this slot. Otherwise the placement formula decides.
 pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     if let Some(internal) = InternalTopic::of_id(topic.id) {
         return placement.log_shard(internal.log_partition(partition as u32));

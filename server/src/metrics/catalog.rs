@@ -6,7 +6,7 @@ use crate::limit_gauges::LimitGauges;
 use crate::net::{ClientCounters, ClientGauges, Timings};
 use crate::partitions::{PartitionCounters, PartitionGauges};
 use crate::reactor::TlsCounters;
-use crate::shard::ShardCounters;
+use crate::shard::{OF_LOG, ShardCounters};
 use crate::shares::{ShareCounters, ShareGauges};
 use crate::stall::{StallCounters, StallGauges};
 use crate::telemetry::{TelemetryCounters, TelemetryGauges};
@@ -37,5 +37,5 @@ pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
         TlsCounters::METRICS,
         LimitGauges::METRICS,
     ];
-    parts.into_iter().chain(GROUPS.iter().copied()).chain(rest).flatten()
+    parts.into_iter().chain(GROUPS.iter().chain(OF_LOG).copied()).chain(rest).flatten()
 }

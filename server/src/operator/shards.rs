@@ -1,7 +1,7 @@
 //! Questions of the admin side to the shards.
 
 use crate::admin::View;
-use crate::cluster::{ClusterImage, OfflinePartitions};
+use crate::cluster::{Brokers, ClusterImage, OfflinePartitions};
 use crate::config::{Config, ListenerIndex};
 use crate::inquiry::{About, Finding, Inquiry};
 use crate::mailbox::{Message, Peer};
@@ -73,7 +73,7 @@ impl Shards {
             offline: &self.offline,
             config: &self.common.config,
             placement: self.common.placement,
-            endpoints: self.common.endpoints.of(ListenerIndex::FIRST),
+            brokers: Brokers::alone(self.common.endpoints.of(ListenerIndex::FIRST)),
             shard: CONTROLLER,
             cluster_id: &self.common.cluster_id,
         }

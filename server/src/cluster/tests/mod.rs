@@ -91,7 +91,7 @@ impl Controller {
             offline: &OfflinePartitions::default(),
             config: &config,
             placement: self.placement,
-            endpoints: &[],
+            brokers: Brokers::alone(&[]),
             shard: 0,
             cluster_id: "cluster",
         };
