@@ -58,7 +58,9 @@ impl Machine for ImageMachine {
         if position <= self.in_snapshot {
             return Ok(false);
         }
-        replay_each(batch, ClusterRecord::read, |record, _| self.image.apply(&record))?;
+        let mut records = Vec::new();
+        replay_each(batch, ClusterRecord::read, |record, _| records.push(record))?;
+        self.image.apply_at(position, &records);
         Ok(true)
     }
 
@@ -134,11 +136,14 @@ fn read_record<'b>(reader: &mut Reader<'b>) -> Result<(&'b [u8], Option<&'b [u8]
 impl Accepted {
     /// `config` is the config from the file and the command line.
     pub(crate) fn new(image: ClusterImage, config: &Arc<Config>) -> Self {
-        let new = || {
-            let (image, config) = (image.clone(), Arc::clone(config));
-            ImageMachine { image, config, in_snapshot: 0 }
+        let config = Arc::clone(config);
+        let new = move || {
+            let image = ClusterImage::new(&config);
+            ImageMachine { image, config: Arc::clone(&config), in_snapshot: 0 }
         };
-        Self { machines: Slots::new([INDEX], (), new) }
+        let mut machines = Slots::new([INDEX], (), new);
+        machines.on(INDEX, |it, _| it.image = image);
+        Self { machines }
     }
 
     /// The machine.
@@ -154,6 +159,12 @@ impl Accepted {
     /// Ends the load: the log was replayed up to `position`. Returns the image.
     pub(crate) fn loaded_at(&mut self, position: u64) -> Arc<ClusterImage> {
         self.machines.on(INDEX, |it, _| it.image.loaded_at(position));
+        Arc::new(self.image().clone())
+    }
+
+    /// Ends the load of a node in a cluster. The versions in the image are those of the entries: a
+    /// node that loads its machine again must not get lower ones.
+    pub(crate) fn loaded(&self) -> Arc<ClusterImage> {
         Arc::new(self.image().clone())
     }
 

@@ -55,6 +55,11 @@ impl Access {
         self.pending.into_iter().map(|(_, pending)| pending)
     }
 
+    /// Takes out the answers that were not sent: another node decides changes now.
+    pub(super) fn take_pending(&mut self) -> impl Iterator<Item = Pending> + use<> {
+        std::mem::take(&mut self.pending).into_iter().map(|(_, pending)| pending)
+    }
+
     fn by_all(&self) -> i64 {
         self.taken.iter().copied().min().unwrap_or(i64::MAX)
     }

@@ -28,6 +28,7 @@ mod accepted;
 mod access;
 mod certificates;
 mod changes;
+mod following;
 mod missing_topics;
 mod producer_ids;
 mod requests;
@@ -43,7 +44,6 @@ use crate::cluster::{
 };
 use crate::config::{Config, ShardTls};
 use crate::event::Command;
-use crate::groups::Groups;
 use crate::logging::RequestErrors;
 use crate::mailbox::{AdminRequest, Created, Creation, FromController, ToBroker, ToController};
 use crate::quotas::Buckets;
@@ -51,11 +51,11 @@ use access::Access;
 use certificates::{Checks, Refusals, Waiting};
 use changes::{By, ChangeLines};
 use muster_codec::records::ClusterRecord;
-use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
+use muster_codec::{ControllerRequest, ControllerResponse, ErrorCode, Reader, Request};
 use muster_coordinator::{Ids, RequestId};
 use muster_fairness::Shares;
-use muster_runtime::Topic;
-use muster_storage::AppendError;
+use muster_runtime::{Runtime, Topic};
+use muster_storage::{AppendError, LogSlot};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::{error, info};
@@ -85,6 +85,8 @@ pub(crate) struct Controller {
     /// How much the clients have used of their controller mutation quotas.
     buckets: Buckets,
     lines: ChangeLines,
+    /// In a cluster: the last entry whose changes other nodes made and this one has published.
+    followed: u64,
 }
 
 /// A message to a shard, which is sent when the log is durable up to some position.
@@ -113,8 +115,7 @@ pub(crate) struct Inputs<'i> {
     pub(crate) view: View<'i>,
     pub(crate) ids: &'i mut dyn Ids,
     pub(crate) errors: &'i mut RequestErrors,
-    /// The log to which records are appended.
-    pub(crate) log: &'i mut Groups,
+    pub(crate) runtime: &'i mut Runtime,
 }
 
 impl Controller {
@@ -139,6 +140,7 @@ impl Controller {
             access: Access::new(shards),
             checks: Checks::default(),
             lines: ChangeLines::default(),
+            followed: 0,
         }
     }
 
@@ -164,7 +166,7 @@ impl Controller {
         let flushed = self.access.leave();
         let pending = flushed.chain(self.answers.into_iter().map(|(_, pending)| pending));
         let answers = pending.map(|Pending { to, mut message, .. }| {
-            message.fail();
+            message.fail(ErrorCode::UnknownServerError);
             Command::mail(to, message)
         });
         answers.chain(self.checks.leave())
@@ -238,7 +240,7 @@ impl Controller {
         request: &ControllerRequest<'_>,
         refused: &Refusals,
     ) -> Change<ControllerResponse<'static>> {
-        let Inputs { times: Times { now, wall, .. }, ids, log, .. } = inputs;
+        let Inputs { times: Times { now, wall, .. }, ids, runtime, .. } = inputs;
         let view = View { image: self.accepted.image(), ..inputs.view };
         let mut creator = Creator { shares: &mut self.shares, now: *now, host: &admin.host };
         let buckets = &mut self.buckets;
@@ -269,7 +271,7 @@ impl Controller {
             }
             ControllerRequest::DescribeQuorum(body) => {
                 let unpublished = self.unpublished.back().map(|(position, _)| *position);
-                let end = unpublished.unwrap_or_else(|| log.cluster_flushed());
+                let end = unpublished.unwrap_or_else(|| runtime.flushed(LogSlot::UNPARTITIONED));
                 cluster::describe_quorum(&view, end, *wall, body).map(Into::into)
             }
             ControllerRequest::AlterUserScramCredentials(body) => {
@@ -284,7 +286,7 @@ impl Controller {
 
     /// Creates topics that a client has named, within the share of the client's address.
     fn auto_create(&mut self, inputs: Inputs<'_>, topics: &[String], host: &Arc<str>) {
-        let Inputs { times: Times { now, .. }, view, ids, errors, log } = inputs;
+        let Inputs { times: Times { now, .. }, view, ids, errors, runtime } = inputs;
         let view = View { image: self.accepted.image(), ..view };
         let mut creator = Creator { shares: &mut self.shares, now, host };
         let (records, refused) = cluster::auto_create(&view, ids, &mut creator, topics);
@@ -294,17 +296,17 @@ impl Controller {
             errors.warn(now, "auto-create", words);
         }
         let by = By { admin: None, host };
-        if let Err(error) = self.write_records(log, now, Some(by), records) {
+        if let Err(error) = self.write_records(runtime, now, Some(by), records) {
             errors.log(now, "auto-create", format_args!("topics were not created: {error}"));
         }
     }
 
     /// Removes everything that clients have created in the shared state, for a reset.
     pub(crate) fn reset(&mut self, inputs: Inputs<'_>) {
-        let Inputs { times: Times { now, wall, .. }, view, errors, log, .. } = inputs;
+        let Inputs { times: Times { now, wall, .. }, view, errors, runtime, .. } = inputs;
         let records = self.accepted().reset_records(view.config, wall);
         for records in records.chunks(FORGOTTEN_AT_ONCE) {
-            if let Err(error) = self.write_records(log, now, None, records.to_vec()) {
+            if let Err(error) = self.write_records(runtime, now, None, records.to_vec()) {
                 errors.log(now, "reset", format_args!("a reset was not written: {error}"));
             }
         }
@@ -324,6 +326,10 @@ impl Controller {
 
     /// Allocates a block of producer ids to a shard.
     fn send_producer_ids(&mut self, inputs: Inputs<'_>, to: u32) {
+        if !inputs.runtime.leads(LogSlot::UNPARTITIONED) {
+            let message = FromController::NoProducerIds;
+            return self.answers.push_back((0, Pending { to, message, access: None }));
+        }
         let (records, block) = cluster::allocate_producer_ids(self.accepted());
         let message = FromController::ProducerIdBlock { first: block.first, count: block.count };
         self.write_change(inputs, None, records, to, message, false);
@@ -338,7 +344,7 @@ impl Controller {
         let records: Vec<_> = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
         for records in records.chunks(FORGOTTEN_AT_ONCE) {
             let (now, records) = (inputs.times.now, records.to_vec());
-            if let Err(error) = self.write_records(inputs.log, now, None, records) {
+            if let Err(error) = self.write_records(inputs.runtime, now, None, records) {
                 error!("records of deleted topics stay until the next start: {error}");
             }
         }
@@ -357,12 +363,14 @@ impl Controller {
         is_of_access: bool,
     ) {
         let now = inputs.times.now;
-        let written = self.write_records(inputs.log, now, by, records);
+        let written = self.write_records(inputs.runtime, now, by, records);
         let access = (is_of_access && written.is_ok()).then_some(self.accepted().access_version());
         let position = written.unwrap_or_else(|error| {
             let words = format_args!("a change of the cluster was not written: {error}");
             inputs.errors.log(now, "change", words);
-            message.fail();
+            let is_others = error == AppendError::NotLeader;
+            let (not_here, lost) = (ErrorCode::NotController, ErrorCode::UnknownServerError);
+            message.fail(if is_others { not_here } else { lost });
             0
         });
         self.answers.push_back((position, Pending { to, message, access }));
@@ -373,7 +381,7 @@ impl Controller {
     /// position.
     pub(crate) fn write_records(
         &mut self,
-        log: &mut Groups,
+        runtime: &mut Runtime,
         now: i64,
         by: Option<By<'_>>,
         mut records: Vec<ClusterRecord<'static>>,
@@ -385,7 +393,7 @@ impl Controller {
                 records.push(cluster_id_record(&self.cluster_id));
             }
             let lines = by.map(|by| (by, changes::lines(self.accepted.image(), &records)));
-            let appended = self.accepted.append(log.runtime(), now, &records);
+            let appended = self.accepted.append(runtime, now, &records);
             let position = appended.map_err(|refused| refused.error)?;
             if let Some((by, lines)) = lines {
                 self.lines.log(now, by, lines);
@@ -406,14 +414,18 @@ impl Controller {
             is_new = true;
         }
         if is_new {
-            for to in 0..self.forgotten.len() as u32 {
-                out.push(Command::mail(to, ToBroker::Image(self.published.clone())));
-            }
+            self.send_image(out);
         }
         while let Some((_, pending)) = self.answers.pop_front_if(|(at, _)| *at <= flushed) {
             self.access.pass(pending, out);
         }
         self.access.pass_taken(out);
+    }
+
+    fn send_image(&self, out: &mut Vec<Command>) {
+        for to in 0..self.forgotten.len() as u32 {
+            out.push(Command::mail(to, ToBroker::Image(self.published.clone())));
+        }
     }
 }
 

@@ -38,6 +38,12 @@ impl ProducerIds {
         self.is_wanted = false;
     }
 
+    /// There are none now. Returns the requests that wait for them. The next request asks again.
+    pub(super) fn did_not_come(&mut self) -> VecDeque<RequestId> {
+        self.asked = false;
+        std::mem::take(&mut self.waiting)
+    }
+
     /// The next request that can be answered, and its answer.
     pub(super) fn next_answer(&mut self) -> Option<(RequestId, InitProducerIdResponse)> {
         if self.waiting.is_empty() {

@@ -10,8 +10,8 @@ use crate::net::Connections;
 use crate::placement::CONTROLLER;
 use crate::quotas::Limit;
 use crate::security::Principal;
-use muster_codec::ApiKey;
-use muster_codec::messages::InitProducerIdRequest;
+use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
+use muster_codec::{ApiKey, ErrorCode};
 use muster_coordinator::{EVENT_NAME_BYTES_MAX, MissingTopic, RequestId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -148,6 +148,16 @@ impl ControllerRequests {
     ) {
         self.producer_ids.came(first, count);
         self.answer_waiting(answers, out);
+    }
+
+    /// Refuses the requests that wait for producer ids, because another node of the cluster
+    /// allocates them. Clients try again, at any broker. The error is Kafka's for ids that have not
+    /// come yet.
+    pub(crate) fn no_producer_ids(&mut self, answers: &mut Connections) {
+        let response = InitProducerIdResponse::refused(ErrorCode::CoordinatorLoadInProgress);
+        let response = response.into();
+        let waiting = self.producer_ids.did_not_come();
+        waiting.into_iter().for_each(|request| answers.answer_now(request, &response));
     }
 
     fn answer_waiting(&mut self, answers: &mut Connections, out: &mut Vec<Command>) {

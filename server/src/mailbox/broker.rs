@@ -1,6 +1,7 @@
 //! Messages about the state of the cluster.
 
 use crate::cluster::{ClusterImage, OfflineList};
+use muster_runtime::replicas::Leading;
 use std::sync::Arc;
 
 /// A message to the part of a shard that answers requests about the cluster, as a Kafka broker
@@ -11,4 +12,6 @@ pub enum ToBroker {
     Image(Arc<ClusterImage>),
     /// All offline partitions of shard `from`.
     Offline { from: u32, partitions: OfflineList },
+    /// In a cluster: the leaders of slots that another shard of this node has.
+    Leading(Arc<[Leading]>),
 }

@@ -45,6 +45,8 @@ pub enum FromController {
     MissingCreated(Created),
     /// The shard may hand out `count` producer ids, the first of which is `first`.
     ProducerIdBlock { first: i64, count: i32 },
+    /// In a cluster: another node allocates producer ids.
+    NoProducerIds,
 }
 
 /// A request that only the controller, shard 0, can decide. `body` is as the client sent it.
@@ -83,18 +85,18 @@ pub struct Created {
 }
 
 impl FromController {
-    /// Turns the message into an error: the change was not made durable.
-    pub(crate) fn fail(&mut self) {
+    /// Turns the message into an error, because it is not known to be durable.
+    pub(crate) fn fail(&mut self, error: ErrorCode) {
         match self {
             Self::AdminAnswer { response, .. } => {
-                cluster::fail(response, ErrorCode::UnknownServerError);
+                cluster::fail(response, error);
             }
             Self::ProducerIdBlock { count, .. } => *count = 0,
             Self::MissingCreated(Created { topics, failed, .. }) => {
                 let failure = |topic: &Arc<str>| (topic.clone(), NOT_WRITTEN.to_owned());
                 *failed = topics.iter().map(failure).collect();
             }
-            Self::AutoCreateTaken => {}
+            Self::AutoCreateTaken | Self::NoProducerIds => {}
         }
     }
 }
