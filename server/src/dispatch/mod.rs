@@ -4,9 +4,11 @@ mod answer;
 pub(crate) mod authorization;
 mod extract;
 pub(crate) mod group_apis;
+mod serving;
 mod topics;
 pub(crate) mod transaction_apis;
 
+pub(crate) use serving::{LOADING, check_served};
 pub(crate) use topics::cluster_response;
 
 use crate::config::ListenerIndex;

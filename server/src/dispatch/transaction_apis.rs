@@ -7,9 +7,16 @@ use crate::placement::TransactionsPartition;
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response, Str, TransactionRequest};
 use muster_transactions::{Request, Response as Answered};
+use std::collections::BTreeMap;
 
 /// The first version of AddPartitionsToTxn that holds several transactions.
 const TRANSACTIONS_FROM: i16 = 4;
+
+/// The partition of a transactional id. The error is NOT_COORDINATOR if another broker leads the
+/// partition, and COORDINATOR_LOAD_IN_PROGRESS if this node leads it but does not serve it yet.
+type Located = Result<TransactionsPartition, ErrorCode>;
+
+type PartitionOf<'f> = &'f dyn Fn(&str) -> Located;
 
 /// A request of a transaction API.
 trait TransactionApi {
@@ -61,8 +68,8 @@ macro_rules! transaction_apis {
         /// Splits a request by the partitions of its ids.
         fn by_partition<'r>(
             request: TransactionRequest<'r>,
-            partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
-        ) -> Vec<(Option<TransactionsPartition>, TransactionRequest<'r>)> {
+            partition_of: PartitionOf<'_>,
+        ) -> Vec<(Located, TransactionRequest<'r>)> {
             match request {
                 $(TransactionRequest::$several(body) => {
                     let parts = body.by_partition(partition_of).into_iter();
@@ -101,7 +108,7 @@ transaction_apis! {
 }
 
 /// The response that refuses a whole request.
-pub(super) fn refused(
+pub(crate) fn refused(
     request: &TransactionRequest<'_>,
     version: i16,
     error: ErrorCode,
@@ -109,36 +116,53 @@ pub(super) fn refused(
     api(request).refused(version, error)
 }
 
-/// Finds the coordinators for a request. `partition_of` returns None for ids of other shards.
+/// Whether a request may name an id that fulfils a condition.
+pub(crate) fn may_name(
+    request: &TransactionRequest<'_>,
+    version: i16,
+    is: &dyn Fn(&str) -> bool,
+) -> bool {
+    match api(request).named(version) {
+        Named::One(id) => is(id),
+        Named::Several | Named::OfShard => true,
+    }
+}
+
+/// Finds the coordinators for a request. `loading` is the error for requests about all ids, if this
+/// node leads partitions that it does not serve yet.
 pub(crate) fn route<'r>(
     request: TransactionRequest<'r>,
     version: i16,
-    partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
+    partition_of: PartitionOf<'_>,
+    loading: Option<ErrorCode>,
 ) -> Destination<'r> {
-    let refuse =
-        |request: &TransactionRequest<'_>| refused(request, version, ErrorCode::NotCoordinator);
+    let refuse = |request: &TransactionRequest<'_>, error| refused(request, version, error);
     match api(&request).named(version) {
         Named::OfShard => {
+            if let Some(error) = loading {
+                return Destination::Answered(refuse(&request, error));
+            }
             let empty = api(&request).refused(version, ErrorCode::None);
             Destination::Shard(of_coordinator(request), empty)
         }
         Named::One(id) => match partition_of(id) {
-            Some(partition) => Destination::Partition(partition, of_coordinator(request)),
-            None => Destination::Answered(refuse(&request)),
+            Ok(partition) => Destination::Partition(partition, of_coordinator(request)),
+            Err(error) => Destination::Answered(refuse(&request, error)),
         },
         Named::Several => {
             let empty = api(&request).refused(version, ErrorCode::None);
-            let (mut parts, mut foreign) = (Vec::new(), None);
+            let (mut parts, mut refused) = (Vec::new(), None);
             for (partition, part) in by_partition(request, partition_of) {
-                match partition {
-                    Some(partition) => parts.push((partition, of_coordinator(part))),
-                    None => foreign = Some(refuse(&part)),
+                match (partition, &mut refused) {
+                    (Ok(partition), _) => parts.push((partition, of_coordinator(part))),
+                    (Err(error), None) => refused = Some(refuse(&part, error)),
+                    (Err(error), Some(refused)) => merge(refused, refuse(&part, error)),
                 }
             }
             if parts.is_empty() {
-                return Destination::Answered(foreign.unwrap_or(empty));
+                return Destination::Answered(refused.unwrap_or(empty));
             }
-            Destination::Partitions(parts, foreign)
+            Destination::Partitions(parts, refused)
         }
     }
 }
@@ -148,7 +172,7 @@ pub(crate) fn route<'r>(
 /// requests of other APIs.
 pub(crate) fn places(
     request: &TransactionRequest<'_>,
-    partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
+    partition_of: PartitionOf<'_>,
 ) -> Vec<usize> {
     let TransactionRequest::DescribeTransactions(body) = request else { return Vec::new() };
     let numbered = body.transactional_ids.iter().enumerate().collect();
@@ -169,15 +193,18 @@ pub(crate) fn put_in_order(response: &mut Response<'_>, places: &[usize]) {
 }
 
 /// Groups elements by the partition of their transactional id, in the order of the partitions.
+/// Those without a partition come first.
 fn grouped<T>(
     elements: Vec<T>,
-    partition_of: impl Fn(&T) -> Option<TransactionsPartition>,
-) -> impl Iterator<Item = (Option<TransactionsPartition>, Vec<T>)> {
-    let mut parts = std::collections::BTreeMap::<Option<TransactionsPartition>, Vec<T>>::new();
+    partition_of: impl Fn(&T) -> Located,
+) -> impl Iterator<Item = (Located, Vec<T>)> {
+    let mut parts = BTreeMap::<_, (Located, Vec<T>)>::new();
     for element in elements {
-        parts.entry(partition_of(&element)).or_default().push(element);
+        let located = partition_of(&element);
+        let key = (located.ok(), located.err().map(ErrorCode::code));
+        parts.entry(key).or_insert((located, Vec::new())).1.push(element);
     }
-    parts.into_iter()
+    parts.into_values()
 }
 
 impl TransactionApi for AddPartitionsToTxnRequest<'_> {
@@ -223,17 +250,11 @@ pub(super) fn of_topic(
 
 /// A request that names several ids, which can be split by partition.
 trait ByPartition: Sized {
-    fn by_partition(
-        self,
-        partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
-    ) -> Vec<(Option<TransactionsPartition>, Self)>;
+    fn by_partition(self, partition_of: PartitionOf<'_>) -> Vec<(Located, Self)>;
 }
 
 impl ByPartition for AddPartitionsToTxnRequest<'_> {
-    fn by_partition(
-        self,
-        partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
-    ) -> Vec<(Option<TransactionsPartition>, Self)> {
+    fn by_partition(self, partition_of: PartitionOf<'_>) -> Vec<(Located, Self)> {
         let parts = grouped(self.transactions, |it| partition_of(&it.transactional_id));
         let part = |transactions| Self { transactions, ..Default::default() };
         parts.map(|(partition, transactions)| (partition, part(transactions))).collect()
@@ -241,10 +262,7 @@ impl ByPartition for AddPartitionsToTxnRequest<'_> {
 }
 
 impl ByPartition for DescribeTransactionsRequest<'_> {
-    fn by_partition(
-        self,
-        partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
-    ) -> Vec<(Option<TransactionsPartition>, Self)> {
+    fn by_partition(self, partition_of: PartitionOf<'_>) -> Vec<(Located, Self)> {
         let parts = grouped(self.transactional_ids, |id| partition_of(id));
         parts
             .map(|(partition, transactional_ids)| (partition, Self { transactional_ids }))
@@ -365,16 +383,17 @@ mod tests {
     #[test]
     fn descriptions_are_in_the_order_of_the_request() {
         let partition_of = |id: &str| match id.strip_prefix('p') {
-            Some(number) => number[..1].parse().ok().map(TransactionsPartition),
-            None => None,
+            Some(number) => Ok(TransactionsPartition(number[..1].parse().unwrap())),
+            None if id.starts_with("loading") => Err(ErrorCode::CoordinatorLoadInProgress),
+            None => Err(ErrorCode::NotCoordinator),
         };
-        let named = ["p2-a", "foreign", "p1-b", "p2-c", "p1-b", "p0-d", "other", "p2-a"];
+        let named = ["p2-a", "foreign", "loading", "p1-b", "p2-c", "p1-b", "p0-d", "other", "p2-a"];
         let transactional_ids: Vec<Str<'_>> = named.iter().map(|id| (*id).into()).collect();
         let request: TransactionRequest<'_> =
             DescribeTransactionsRequest { transactional_ids }.into();
         let places = places(&request, &partition_of);
-        let Destination::Partitions(parts, Some(mut joined)) = route(request, 0, &partition_of)
-        else {
+        let routed = route(request, 0, &partition_of, None);
+        let Destination::Partitions(parts, Some(mut joined)) = routed else {
             panic!("it is split")
         };
         for (partition, part) in parts {
@@ -385,5 +404,7 @@ mod tests {
         let Response::DescribeTransactions(body) = joined else { panic!("{joined:?}") };
         let ids: Vec<_> = body.transaction_states.iter().map(|it| &*it.transactional_id).collect();
         assert_eq!(ids, named);
+        let errors: Vec<_> = body.transaction_states.iter().map(|it| it.error_code).collect();
+        assert_eq!(errors, [0, 16, 14, 0, 0, 0, 0, 16, 0]);
     }
 }

@@ -8,7 +8,7 @@ use super::topics::TopicsOf;
 use crate::config::Config;
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::limit_refusals::Refused;
-use crate::placement::{Placement, TransactionsPartition};
+use crate::placement::{Placement, Slot, TransactionsPartition};
 use muster_codec::records::TransactionRecord;
 use muster_fairness::{Address, Exceeded, Shares};
 use muster_runtime::{Damage, NotWritten, Runtime, Topic};
@@ -27,8 +27,9 @@ impl Coordinators {
     /// which must be higher than every epoch that they had after earlier loads.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
         let indexes = placement.led_with_slots(shard, placement.transactions_partitions);
-        let new = || IdsMachine {
-            coordinator: Coordinator::new(config.transactions(), epoch),
+        let config = config.transactions();
+        let new = move || IdsMachine {
+            coordinator: Coordinator::new(config.clone(), epoch),
             in_snapshot: 0,
         };
         let machines = muster_runtime::Slots::new(indexes, (), new);
@@ -154,6 +155,11 @@ impl Coordinators {
         self.machines.held().ids
     }
 
+    /// The slot of a partition: the shard that leads the slot also leads the partition.
+    pub(super) fn slot_of(&self, partition: TransactionsPartition) -> Slot {
+        self.placement.slot_of_transactions(partition)
+    }
+
     /// Calls the coordinator of a partition.
     pub(super) fn call<R>(
         &mut self,
@@ -164,8 +170,8 @@ impl Coordinators {
         let Self { placement, machines, shares } = self;
         let topics = TopicsOf { image: inputs.image, placement: *placement };
         let (now, wall) = (inputs.times.now, inputs.times.wall);
-        let progress = inputs.log.log().progress_of(partition.log_partition());
-        let position = progress.accepted() + 1;
+        let position =
+            inputs.runtime.next_position(placement.slot_of_transactions(partition).log_slot());
         let producer_ids = &mut *inputs.producer_ids;
         let errors = &mut *inputs.errors;
         machines.on(partition.0, |IdsMachine { coordinator, .. }, others| {

@@ -7,7 +7,7 @@ use crate::list_over_all::{ListOverAll, Visit};
 use crate::placement::TransactionsPartition;
 use muster_codec::messages::{ListTransactionsRequest, ListTransactionsResponse};
 use muster_codec::{Str, Wall};
-use muster_storage::LogPartition;
+use muster_storage::LogSlot;
 use muster_transactions::Listing;
 
 /// A list of transactional ids under way.
@@ -47,7 +47,7 @@ impl Coordinators {
         of: &mut ListingOfIds,
         wall: Wall,
         count: usize,
-        flushed: impl Fn(LogPartition) -> u64,
+        flushed: impl Fn(LogSlot) -> u64,
     ) {
         let visit = |coordinators: &mut &Self,
                      partition: TransactionsPartition,
@@ -55,7 +55,7 @@ impl Coordinators {
                      left| {
             let seen = coordinators.of(partition).map_or(0, |it| it.list(listing, wall, left));
             let written_at = coordinators.of(partition).map_or(0, |it| it.written_at());
-            let written = (partition.log_partition(), written_at);
+            let written = (coordinators.slot_of(partition).log_slot(), written_at);
             Visit { seen, has_failed: listing.has_failed(), written }
         };
         let mut coordinators = self;

@@ -58,18 +58,17 @@ use crate::clock::{Times, earliest};
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::event::Command;
-use crate::groups::Groups;
 use crate::logging::RequestErrors;
 use crate::mailbox::{Letter, ToTransactions};
 use crate::net::Reply;
-use crate::placement::{Placement, TransactionsPartition};
+use crate::placement::{Placement, Slot, TransactionsPartition};
 use links::Links;
 #[cfg(test)]
 use muster_codec::records::TransactionRecord;
-use muster_runtime::Topic;
+use muster_runtime::{Runtime, Topic};
 use muster_transactions::ProducerIds;
 use muster_transactions::message::{FromSlot, OpenIn, Question, Reported, ToSlot, Verdict};
-use post::Post;
+use post::{Amount, Post};
 use questions::Questions;
 use std::collections::BTreeMap;
 
@@ -83,9 +82,9 @@ pub(crate) struct Transactions {
     post: Post,
     answers: Vec<Reply<'static>>,
     questions: Questions,
-    /// The letters taken from other shards, by shard: their number and their bytes. Reported to
-    /// each shard with the next mail.
-    taken: BTreeMap<u32, (usize, usize)>,
+    /// The number and bytes of the letters that were taken from each other shard. The next mail to
+    /// that shard reports them.
+    taken: BTreeMap<u32, Amount>,
     /// Whether no transaction can have lost writes before startup, because the machine has kept its
     /// page cache since the last run.
     is_settled: bool,
@@ -95,8 +94,7 @@ pub(crate) struct Transactions {
 pub(crate) struct Inputs<'i> {
     pub(crate) times: Times,
     pub(crate) image: &'i ClusterImage,
-    /// The log to which records are appended.
-    pub(crate) log: &'i mut Groups,
+    pub(crate) runtime: &'i mut Runtime,
     pub(crate) producer_ids: &'i mut dyn ProducerIds,
     pub(crate) errors: &'i mut RequestErrors,
 }
@@ -111,12 +109,10 @@ pub(crate) struct Life {
     pub(crate) may_have_lost_writes: bool,
 }
 
-/// The next piece of work of the shard.
-pub(crate) enum Step {
-    /// A message to a slot of this shard. The slot has to handle it.
-    Slot { coordinator: u32, message: ToSlot },
-    /// A message was handled by a coordinator, or was dropped.
-    Done,
+/// A message to a slot of this shard.
+pub(crate) struct ForSlot {
+    pub(crate) coordinator: u32,
+    pub(crate) message: ToSlot,
 }
 
 impl Transactions {
@@ -174,13 +170,13 @@ impl Transactions {
     #[cfg(test)]
     pub(crate) fn append_one(
         &mut self,
-        log: &mut Groups,
+        runtime: &mut Runtime,
         partition: TransactionsPartition,
         now: i64,
         record: &TransactionRecord<'_>,
     ) {
         let records = std::slice::from_ref(record);
-        self.coordinators.append(log.runtime(), partition, now, records).unwrap();
+        self.coordinators.append(runtime, partition, now, records).unwrap();
     }
 
     /// Applies a record that is not in the log, for tests.
@@ -237,21 +233,21 @@ impl Transactions {
         self.coordinators.producer_ids_arrived();
     }
 
-    /// Notes that the records of a coordinator are durable up to a position.
-    pub(crate) fn flushed(&mut self, partition: TransactionsPartition, position: u64) {
-        self.post.flushed(partition, position);
+    /// Notes that a slot is durable up to a position.
+    pub(crate) fn flushed(&mut self, slot: Slot, position: u64) {
+        self.post.flushed(slot, position);
     }
 
     /// Takes letters from another shard.
     pub(crate) fn arrived(&mut self, from: u32, letters: Vec<Letter>) {
         let taken = self.taken.entry(from).or_default();
-        taken.0 += letters.len();
-        taken.1 += post::bytes_of(&letters);
+        taken.letters += letters.len();
+        taken.bytes += post::bytes_of(&letters);
         self.post.arrived(letters);
     }
 
     /// Notes that another shard has taken letters.
-    pub(crate) fn letters_taken(&mut self, by: u32, (letters, bytes): (usize, usize)) {
+    pub(crate) fn letters_taken(&mut self, by: u32, letters: usize, bytes: usize) {
         self.post.taken(by, letters, bytes);
     }
 
@@ -288,13 +284,17 @@ impl Transactions {
         self.post.add_to_coordinator(coordinator, message);
     }
 
-    /// Handles the next letter; None if there is none.
-    pub(crate) fn next_step(&mut self, inputs: &mut Inputs<'_>) -> Option<Step> {
+    /// Whether a letter waits for [`Self::next_letter`].
+    pub(crate) fn has_letters(&self) -> bool {
+        self.post.has_letters()
+    }
+
+    /// Handles the next letter, or returns it if a slot has to handle it.
+    pub(crate) fn next_letter(&mut self, inputs: &mut Inputs<'_>) -> Option<ForSlot> {
         match self.post.next()? {
             Letter::ToSlot { coordinator, message } => {
-                if self.links.receive(coordinator, &message) {
-                    return Some(Step::Slot { coordinator, message });
-                }
+                let is_current = self.links.receive(coordinator, &message);
+                is_current.then_some(ForSlot { coordinator, message })
             }
             Letter::ToCoordinator { coordinator, message } => {
                 let partition = TransactionsPartition(coordinator);
@@ -304,9 +304,9 @@ impl Transactions {
                         .call(partition, inputs, |it, context| it.receive(context, message));
                     self.write(partition, inputs, output);
                 }
+                None
             }
         }
-        Some(Step::Done)
     }
 
     /// Whether the partitions have to sync their records of transactions, for reports.
@@ -343,6 +343,11 @@ impl Transactions {
         self.links.report_again(now, slot, coordinator);
     }
 
+    /// Whether there are answers for [`Self::take_answers`].
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
     /// The answers since the last call.
     pub(crate) fn take_answers(&mut self) -> Vec<Reply<'static>> {
         std::mem::take(&mut self.answers)
@@ -350,7 +355,7 @@ impl Transactions {
 
     /// Sends the letters to other shards.
     pub(crate) fn send_mail(&mut self, out: &mut Vec<Command>) {
-        while let Some((to, (letters, bytes))) = self.taken.pop_first() {
+        while let Some((to, Amount { letters, bytes })) = self.taken.pop_first() {
             let message = ToTransactions::LettersTaken { by: self.shard, letters, bytes };
             out.push(Command::mail(to, message));
         }

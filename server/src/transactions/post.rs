@@ -5,31 +5,35 @@
 use super::limits::{LETTER_BYTES_MAX, LETTERS_MAX};
 use crate::event::Command;
 use crate::mailbox::{Letter, ToTransactions};
-use crate::placement::{Placement, TransactionsPartition};
+use crate::placement::{Placement, Slot, TransactionsPartition};
 use muster_faults::Fault;
 use muster_transactions::message::{FromSlot, ToSlot};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The number of letters, and their bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct UnderWay {
-    letters: usize,
-    bytes: usize,
+pub(super) struct Amount {
+    pub(super) letters: usize,
+    pub(super) bytes: usize,
 }
+
+/// A message that waits, and its coordinator.
+type Waiting = (TransactionsPartition, ToSlot);
 
 /// The messages from the coordinators and slots of a shard.
 #[derive(Debug)]
 pub(super) struct Post {
     shard: u32,
     placement: Placement,
-    /// The messages of each coordinator that wait, by the position that must be durable before they
-    /// leave.
-    waiting: BTreeMap<TransactionsPartition, BTreeMap<u64, Vec<ToSlot>>>,
+    /// The messages of coordinators that wait until records are durable. They are sorted by the
+    /// slot of their coordinator, then by the position in this slot that must be durable.
+    waiting: BTreeMap<Slot, BTreeMap<u64, Vec<Waiting>>>,
     /// Letters to this shard.
     local: VecDeque<Letter>,
     /// Letters to other shards since the last [`Self::send`].
     outgoing: BTreeMap<u32, Vec<Letter>>,
-    under_way: BTreeMap<u32, UnderWay>,
+    /// The letters that another shard has not taken out of its mailbox yet.
+    under_way: BTreeMap<u32, Amount>,
 }
 
 impl Post {
@@ -47,8 +51,9 @@ impl Post {
         message: ToSlot,
     ) {
         if message.visible_at > flushed && !Fault::EarlyMarker.is_injected() {
-            let waiting = self.waiting.entry(coordinator).or_default();
-            return waiting.entry(message.visible_at).or_default().push(message);
+            let slot = self.placement.slot_of_transactions(coordinator);
+            let waiting = self.waiting.entry(slot).or_default();
+            return waiting.entry(message.visible_at).or_default().push((coordinator, message));
         }
         // The slot in a message to a slot is the number of its shard.
         self.add(message.slot, Letter::ToSlot { coordinator: coordinator.0, message });
@@ -60,15 +65,15 @@ impl Post {
         self.add(to, Letter::ToCoordinator { coordinator, message });
     }
 
-    /// Notes that the records of a coordinator are durable up to a position.
-    pub(super) fn flushed(&mut self, coordinator: TransactionsPartition, position: u64) {
-        let Some(waiting) = self.waiting.get_mut(&coordinator) else { return };
+    /// Notes that a slot is durable up to a position.
+    pub(super) fn flushed(&mut self, slot: Slot, position: u64) {
+        let Some(waiting) = self.waiting.get_mut(&slot) else { return };
         let later = waiting.split_off(&(position.saturating_add(1)));
         let released = std::mem::replace(waiting, later);
         if waiting.is_empty() {
-            self.waiting.remove(&coordinator);
+            self.waiting.remove(&slot);
         }
-        for message in released.into_values().flatten() {
+        for (coordinator, message) in released.into_values().flatten() {
             self.add_to_slot(coordinator, position, message);
         }
     }
@@ -76,6 +81,11 @@ impl Post {
     /// Takes letters from another shard.
     pub(super) fn arrived(&mut self, letters: Vec<Letter>) {
         self.local.extend(letters);
+    }
+
+    /// Whether there is a letter to this shard.
+    pub(super) fn has_letters(&self) -> bool {
+        !self.local.is_empty()
     }
 
     /// The next letter to this shard.
@@ -139,9 +149,9 @@ mod tests {
         post.add_to_slot(TransactionsPartition(2), 4, wanted(0, 4));
         let Some(Letter::ToSlot { message, .. }) = post.next() else { panic!() };
         assert_eq!(message.visible_at, 4);
-        post.flushed(TransactionsPartition(2), 5);
+        post.flushed(Slot(2), 5);
         assert!(post.next().is_none());
-        post.flushed(TransactionsPartition(2), 6);
+        post.flushed(Slot(2), 6);
         assert!(post.next().is_some());
     }
 

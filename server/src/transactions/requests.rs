@@ -4,12 +4,13 @@
 
 use super::{Inputs, Transactions};
 use crate::dispatch::transaction_apis::{self, Destination};
+use crate::dispatch::{LOADING, check_served};
 use crate::net::{Reply, VisibleAt};
 use crate::placement::TransactionsPartition;
 use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use muster_codec::{ErrorCode, Response, TransactionRequest};
 use muster_coordinator::RequestId;
-use muster_runtime::NotWritten;
+use muster_runtime::{NotWritten, Runtime};
 use muster_storage::AppendError;
 use muster_transactions::{Answer, Caller, Output, Request};
 
@@ -30,25 +31,29 @@ impl Transactions {
         sender: Sender<'_>,
         request: TransactionRequest<'_>,
     ) {
-        let (coordinators, placement) = (&self.coordinators, self.placement);
+        let placement = self.placement;
         let partition_of = |id: &str| {
-            Some(placement.transactions_partition(id)).filter(|it| coordinators.has(*it))
+            let partition = placement.transactions_partition(id);
+            self.check_served(inputs.runtime, partition).map(|()| partition)
         };
         let places = transaction_apis::places(&request, &partition_of);
-        match transaction_apis::route(request, sender.version, &partition_of) {
+        let loading = inputs.runtime.is_loading().then_some(LOADING);
+        match transaction_apis::route(request, sender.version, &partition_of, loading) {
             Destination::Partition(partition, request) => {
                 self.handle(partition, &mut inputs, sender, request)
             }
             Destination::Partitions(parts, refused) => {
-                self.join(&mut inputs, sender, parts, (refused, &places))
+                self.join(&mut inputs, sender, parts, refused, &places)
             }
             Destination::Shard(request, empty) => {
-                let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
+                let all = self.coordinators.iter();
+                let all: Vec<TransactionsPartition> =
+                    all.filter(|it| self.serves(inputs.runtime, *it)).collect();
                 let joined = all.is_empty().then_some(empty);
                 // The filters of the request may take megabytes. So the iterator clones it for one
                 // partition at a time.
                 let parts = all.into_iter().map(|partition| (partition, request.clone()));
-                self.join(&mut inputs, sender, parts, (joined, &[]));
+                self.join(&mut inputs, sender, parts, joined, &[]);
             }
             Destination::Answered(response) => self.answer_now(sender.request, response),
         }
@@ -63,11 +68,39 @@ impl Transactions {
     ) {
         let id = body.transactional_id.as_deref().unwrap_or_default();
         let partition = self.placement.transactions_partition(id);
-        if self.coordinators.has(partition) {
-            return self.handle(partition, &mut inputs, sender, body.into());
+        match self.check_served(inputs.runtime, partition) {
+            Ok(()) => self.handle(partition, &mut inputs, sender, body.into()),
+            Err(error) => {
+                let response = InitProducerIdResponse::refused(error);
+                self.answer_now(sender.request, response.into());
+            }
         }
-        let response = InitProducerIdResponse::refused(ErrorCode::NotCoordinator);
-        self.answer_now(sender.request, response.into());
+    }
+
+    /// Whether the next request of a transactional id has to wait until this node serves its
+    /// partition.
+    pub(crate) fn is_loading(&self, runtime: &Runtime, id: &str) -> bool {
+        let partition = self.placement.transactions_partition(id);
+        self.check_served(runtime, partition) == Err(LOADING)
+    }
+
+    /// Whether the coordinator of a partition answers requests here. The error is the answer of one
+    /// that does not.
+    fn check_served(
+        &self,
+        runtime: &Runtime,
+        partition: TransactionsPartition,
+    ) -> Result<(), ErrorCode> {
+        let slot = self.placement.slot_of_transactions(partition);
+        if !self.coordinators.has(partition) {
+            return Err(ErrorCode::NotCoordinator);
+        }
+        check_served(runtime, slot)
+    }
+
+    /// Whether the coordinator of a partition answers requests here.
+    fn serves(&self, runtime: &Runtime, partition: TransactionsPartition) -> bool {
+        self.check_served(runtime, partition).is_ok()
     }
 
     fn answer_now(&mut self, request: RequestId, response: Response<'static>) {
@@ -103,7 +136,8 @@ impl Transactions {
         inputs: &mut Inputs<'_>,
         sender: Sender<'_>,
         parts: impl IntoIterator<Item = (TransactionsPartition, Request<'r>)>,
-        (mut joined, places): (Option<Response<'static>>, &[usize]),
+        mut joined: Option<Response<'static>>,
+        places: &[usize],
     ) {
         let mut visible_at = VisibleAt::Now;
         for (partition, part) in parts {
@@ -132,17 +166,18 @@ impl Transactions {
         inputs: &mut Inputs<'_>,
         output: Output,
     ) {
-        let log_partition = partition.log_partition();
-        let position = inputs.log.log().progress_of(log_partition).accepted() + 1;
+        let slot = self.coordinators.slot_of(partition).log_slot();
+        let position = inputs.runtime.next_position(slot);
         let refused = self.append(partition, inputs, &output);
         if let Some(error) = &refused {
             let words = format_args!("records were not written: {error}");
             inputs.errors.log(inputs.times.now, "write", words);
         }
-        let progress = inputs.log.log().progress_of(log_partition);
-        let (last, flushed) = (progress.accepted(), progress.flushed());
-        // The records of one output are several operations. An answer or message that waits for the
-        // first of them waits for the last.
+        let log = inputs.runtime.log();
+        let last = log.position_of(partition.log_partition());
+        let flushed = log.progress_of(slot).flushed();
+        // Each record of an output is an operation. But an answer or message knows only the
+        // position of the first one, and has to wait for the last one.
         let raised = |visible_at| if visible_at == position { last } else { visible_at };
         for answer in output.answers {
             let Answer { request, response, visible_at } = answer;
@@ -151,7 +186,7 @@ impl Transactions {
                 None => transaction_apis::response(response),
             };
             let request = RequestId { connection: request.connection, sequence: request.sequence };
-            let visible_at = VisibleAt::position(log_partition, raised(visible_at));
+            let visible_at = VisibleAt::position(slot, raised(visible_at));
             self.answers.push(Reply { request, response, visible_at });
         }
         for mut message in output.messages {
@@ -170,8 +205,8 @@ impl Transactions {
         inputs: &mut Inputs<'_>,
         output: &Output,
     ) -> Option<AppendError> {
-        let (runtime, now) = (inputs.log.runtime(), inputs.times.now);
-        let appended = self.coordinators.append(runtime, partition, now, &output.records);
+        let now = inputs.times.now;
+        let appended = self.coordinators.append(inputs.runtime, partition, now, &output.records);
         let NotWritten { error, written } = appended.err()?;
         let rest = &output.records[written..];
         self.coordinators.call(partition, inputs, |it, _| it.not_written(rest));

@@ -1,7 +1,8 @@
 //! Requests that name several groups. Each group is answered once, by the shard that owns it.
 
-use super::{Destination, GroupApi, ScreenContext};
+use super::{Destination, GroupApi, ScreenContext, merge};
 use crate::dispatch::authorization::{By, Verdict, take_denied};
+use crate::dispatch::serving::LOADING;
 use crate::placement::Slot;
 use crate::security::acls::Operation;
 use muster_codec::{ErrorCode, Response, Str};
@@ -38,8 +39,25 @@ pub(super) trait BySlot: Sized {
 /// Removes and refuses the groups without a coordinator that may answer here. Returns None if the
 /// request names no group.
 pub(super) fn screen(list: &mut dyn GroupList, context: &ScreenContext<'_>) -> Option<Destination> {
-    let is_foreign = |group: &str| (context.slot_of)(group).is_none();
-    match list.refuse(&is_foreign, context.version, ErrorCode::NotCoordinator) {
+    let (version, slot_of) = (context.version, context.slot_of);
+    let is_loading = Cell::new(false);
+    let is_foreign = |group: &str| match slot_of(group) {
+        Ok(_) => false,
+        Err(error) => {
+            let loads = error == LOADING;
+            is_loading.set(is_loading.get() || loads);
+            !loads
+        }
+    };
+    let mut refused = list.refuse(&is_foreign, version, ErrorCode::NotCoordinator);
+    if is_loading.get() {
+        let loading = list.refuse(&|group| slot_of(group).is_err(), version, LOADING);
+        match (&mut refused, loading) {
+            (Some(refused), Some(loading)) => merge(refused, loading),
+            (refused, loading) => *refused = loading,
+        }
+    }
+    match refused {
         Some(refused) if list.is_empty() => Some(Destination::Answered(refused)),
         None if list.is_empty() => None,
         refused => Some(Destination::Slots(refused)),

@@ -31,6 +31,7 @@ pub(crate) use offset_fetch::GROUPS_FROM as OFFSET_FETCH_OF_GROUPS_FROM;
 
 use super::answer::{CoordinatorAnswer, merge_responses, owned};
 use super::authorization::{By, Verdict};
+use super::serving::LOADING;
 use crate::placement::Slot;
 use muster_codec::{ErrorCode, GroupRequest, GroupResponse, Response};
 use muster_coordinator::Topics;
@@ -93,8 +94,11 @@ pub(super) enum ScreenedTopics {
 pub(crate) struct ScreenContext<'f> {
     pub(crate) version: i16,
     pub(crate) topics: &'f dyn Topics,
-    /// The slot of a group; None if another shard owns it.
-    pub(crate) slot_of: &'f dyn Fn(&str) -> Option<Slot>,
+    /// The slot of a group. The error is NOT_COORDINATOR if another broker leads the slot, and
+    /// [`LOADING`] if this node leads it but does not serve it yet.
+    pub(crate) slot_of: &'f dyn Fn(&str) -> Result<Slot, ErrorCode>,
+    /// Whether there are slots that this node leads but does not serve yet.
+    pub(crate) is_loading: bool,
 }
 
 /// Where a request goes.
@@ -172,13 +176,14 @@ pub(crate) fn screen(request: &mut GroupRequest<'_>, context: &ScreenContext<'_>
     };
     let invalid = api.invalid(version);
     let slot = match api.named(version) {
-        NamedGroups::One(group) => (context.slot_of)(group).ok_or(ErrorCode::NotCoordinator),
+        NamedGroups::One(group) => (context.slot_of)(group),
         NamedGroups::Each(list) => {
             return match list::screen(list, context) {
                 Some(destination) => destination,
                 None => Destination::Answered(api.refused(version, ErrorCode::None)),
             };
         }
+        NamedGroups::OfShard if context.is_loading => Err(LOADING),
         NamedGroups::OfShard => return Destination::Shard,
     };
     let error = match (invalid, slot) {
@@ -190,6 +195,19 @@ pub(crate) fn screen(request: &mut GroupRequest<'_>, context: &ScreenContext<'_>
         merge(&mut refused, absent);
     }
     Destination::Answered(refused)
+}
+
+/// Whether a request names a group that fulfils a condition, or is about all groups of the shard.
+pub(crate) fn names_any(
+    request: &mut GroupRequest<'_>,
+    version: i16,
+    is: &dyn Fn(&str) -> bool,
+) -> bool {
+    match api(request).named(version) {
+        NamedGroups::One(group) => is(group),
+        NamedGroups::Each(list) => list.any(is),
+        NamedGroups::OfShard => true,
+    }
 }
 
 /// Checks the permissions that a request requires, and removes its denied parts.

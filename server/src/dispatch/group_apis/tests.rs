@@ -27,6 +27,10 @@ pub(super) fn image() -> ClusterImage {
     image
 }
 
+fn not_here(_group: &str) -> Result<Slot, ErrorCode> {
+    Err(ErrorCode::NotCoordinator)
+}
+
 #[test]
 fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
     let named = SyncGroupRequest {
@@ -37,7 +41,8 @@ fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
     };
     let unnamed = SyncGroupRequest { protocol_name: None, ..named.clone() };
     let error = |request: &SyncGroupRequest<'static>, version| {
-        let context = ScreenContext { version, topics: &image(), slot_of: &|_| None };
+        let context =
+            ScreenContext { version, topics: &image(), slot_of: &not_here, is_loading: false };
         match screen(&mut GroupRequest::from(request.clone()), &context) {
             Destination::Answered(Response::SyncGroup(body)) => body.error_code,
             screened => panic!("{screened:?}"),
@@ -51,7 +56,8 @@ fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
 #[test]
 fn a_request_without_a_group_is_refused_by_each_shard() {
     let error = |mut request: GroupRequest<'static>| {
-        let context = ScreenContext { version: 3, topics: &image(), slot_of: &|_| None };
+        let context =
+            ScreenContext { version: 3, topics: &image(), slot_of: &not_here, is_loading: false };
         let Destination::Answered(response) = screen(&mut request, &context) else { panic!() };
         let mut errors = Vec::new();
         response.errors(&mut |code| errors.push(code));
