@@ -5,7 +5,7 @@ use crate::offline::OfflineLog;
 use crate::shard::Loaded;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
-use muster_storage::LogPartition;
+use muster_runtime::Restating;
 
 /// The log is checked each time after this number of records: if it is full, it is flushed.
 const SLICE_RECORDS: usize = 1_000;
@@ -24,16 +24,11 @@ pub fn write_state(loaded: &mut Loaded, log: &mut OfflineLog, now: i64) -> Resul
         log.log.append_batch_at(partition, &batch)?;
     }
     let topics = loaded.topics();
-    let mut next = topics.next(None);
-    while let Some(LogPartition { topic, index }) = next {
-        let (mut walk, mut has_more) = (None, true);
-        while let Some(of) = topics.get(topic).filter(|_| has_more) {
-            has_more = of.restate(index, &mut walk, SLICE_RECORDS, (&mut log.log, now))?;
-            if log.log.is_full() {
-                log.flush()?;
-            }
+    let mut restating = Restating::new(topics);
+    while restating.append(topics, &mut log.log, now, SLICE_RECORDS)? {
+        if log.log.is_full() {
+            log.flush()?;
         }
-        next = topics.next(next);
     }
     Ok(())
 }

@@ -55,15 +55,15 @@ impl Shares {
         let mut written = BTreeMap::new();
         while let Some((key, log)) = self.open.next_changed() {
             let slot = Slot(log);
-            let position = inputs.log.log().progress_of(slot.share_state()).accepted() + 1;
+            let position = inputs.runtime.next_position(slot.log_slot());
             let Some(change) = self.open.take_change(&key) else { continue };
-            if Fault::LostUpdate.is_injected() && position.is_multiple_of(8) {
+            if Fault::LostUpdate.is_injected() && is_eighth(inputs) {
                 self.open.written(&key, slot.0, position);
                 written.insert(key, VisibleAt::Now);
                 continue;
             }
             let mut write = change.as_write();
-            if Fault::ShareStartTooFar.is_injected() && position.is_multiple_of(8) {
+            if Fault::ShareStartTooFar.is_injected() && is_eighth(inputs) {
                 write.start_offset += 1;
             }
             let states = self.states.of(slot).filter(|it| it.fits(&key, &write));
@@ -89,12 +89,12 @@ impl Shares {
         record: &ShareRecord<'_>,
     ) -> Result<VisibleAt, AppendError> {
         let (now, records) = (inputs.times.now, std::slice::from_ref(record));
-        let position = self.states.write(inputs.log, slot, now, records).inspect_err(|error| {
+        let position = self.states.write(inputs.runtime, slot, now, records).inspect_err(|error| {
             tracing::warn!(target: "shares", "a record of share state was not written: {error}");
         })?;
         self.counters.state_records += 1;
         self.open.written(&SharePartitionKey::of_record(&record.key), slot.0, position);
-        Ok(VisibleAt::position(slot.share_state(), position))
+        Ok(VisibleAt::position(slot.log_slot(), position))
     }
 
     /// Notes in each request the positions of the records with its acknowledgements. Answers the
@@ -160,15 +160,20 @@ impl Shares {
             Some(record) => self.append(inputs, slot, &record).map_err(|_| NOT_WRITTEN),
             // The state may not be durable yet.
             None => {
-                let position = inputs.log.log().progress_of(slot.share_state()).accepted();
-                Ok(VisibleAt::position(slot.share_state(), position))
+                let position = inputs.runtime.position(slot.share_state());
+                Ok(VisibleAt::position(slot.log_slot(), position))
             }
         }
     }
 }
 
+/// Whether an injected fault affects the next operation of the log: every eighth operation.
+fn is_eighth(inputs: &Inputs<'_>) -> bool {
+    (inputs.runtime.log().progress().accepted() + 1).is_multiple_of(8)
+}
+
 /// Whether changes may be written. While a flush is under way, they gather.
 fn can_write(inputs: &Inputs<'_>) -> bool {
-    let progress = inputs.log.log().progress();
-    progress.submitted() == progress.flushed() && !inputs.log.is_closed()
+    let progress = inputs.runtime.log().progress();
+    progress.submitted() == progress.flushed() && !inputs.runtime.is_closed()
 }

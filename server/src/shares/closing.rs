@@ -47,10 +47,10 @@ impl Shares {
 
     /// Ends the sessions whose last acknowledgements are flushed.
     pub(super) fn end_flushed_sessions(&mut self, inputs: &Inputs<'_>) {
-        let log = inputs.log.log();
+        let log = inputs.runtime.log();
         let is_flushed = |at: &VisibleAt| {
             let mut positions = at.positions();
-            positions.all(|(log_of, position)| position <= log.progress_of(log_of).flushed())
+            positions.all(|(slot, position)| position <= log.progress_of(slot).flushed())
         };
         let is_over = |it: &Closing| it.visible_at.as_ref().is_some_and(is_flushed);
         let over = self.closing.iter().filter(|(_, it)| is_over(it));

@@ -5,10 +5,10 @@
 use super::states::SlotStates;
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
-use crate::groups::Groups;
 use crate::placement::Slot;
 use muster_codec::records::ShareRecord;
 use muster_coordinator::Topics;
+use muster_runtime::Runtime;
 use muster_shares::state::JobSlice;
 use muster_shares::{SharePartitionKey, States};
 use tracing::warn;
@@ -51,13 +51,13 @@ impl SlotStates {
         }
     }
 
-    /// Continues the jobs by a slice each. To be called once in a turn.
-    pub(super) fn work(&mut self, log: &mut Groups, times: Times, image: &ClusterImage) {
-        if log.is_closed() {
+    /// Does the next slice of each job that is under way. To be called once in a turn.
+    pub(super) fn work(&mut self, runtime: &mut Runtime, times: Times, image: &ClusterImage) {
+        if runtime.is_closed() {
             return;
         }
         if let Some(place) = self.jobs.search.take() {
-            self.jobs.search = self.search(log, times, image, place);
+            self.jobs.search = self.search(runtime, times, image, place);
         }
         let next = self.jobs.next_round.get_or_insert(times.now.saturating_add(self.cold_ms));
         if self.jobs.round.is_none() && *next <= times.now {
@@ -65,7 +65,7 @@ impl SlotStates {
             self.jobs.round = Some(Place::default());
         }
         if let Some(place) = self.jobs.round.take() {
-            self.jobs.round = self.snapshot(log, times, place);
+            self.jobs.round = self.snapshot(runtime, times, place);
         }
     }
 
@@ -84,7 +84,7 @@ impl SlotStates {
     /// Deletes the next states whose topics are gone; returns the place to continue at.
     fn search(
         &mut self,
-        log: &mut Groups,
+        runtime: &mut Runtime,
         times: Times,
         image: &ClusterImage,
         place: Place,
@@ -92,25 +92,25 @@ impl SlotStates {
         let (slot, states) = self.next_with_some(place.slot)?;
         let is_deleted = |topic_id| image.topic_by_id(topic_id).is_none();
         let slice = states.without_topics(place.of(slot), VISITS, is_deleted);
-        Some(self.take(log, times, slot, slice))
+        Some(self.take(runtime, times, slot, slice))
     }
 
     /// Writes the next cold snapshots; returns the place to continue at.
-    fn snapshot(&mut self, log: &mut Groups, times: Times, place: Place) -> Option<Place> {
+    fn snapshot(&mut self, runtime: &mut Runtime, times: Times, place: Place) -> Option<Place> {
         let (slot, states) = self.next_with_some(place.slot)?;
         let after = place.of(slot);
         if after.is_none() && states.are_quiet() {
             return Some(Place::after(slot));
         }
         let slice = states.cold_snapshots(after, VISITS, self.cold_ms, times.wall);
-        Some(self.take(log, times, slot, slice))
+        Some(self.take(runtime, times, slot, slice))
     }
 
     /// Writes the records of a slice, each as an operation of its own. Returns the place after the
     /// slice.
-    fn take(&mut self, log: &mut Groups, times: Times, slot: Slot, slice: JobSlice) -> Place {
+    fn take(&mut self, runtime: &mut Runtime, times: Times, slot: Slot, slice: JobSlice) -> Place {
         for record in &slice.records {
-            self.write_one(log, times, slot, record);
+            self.write_one(runtime, times, slot, record);
         }
         match slice.reached {
             Some(key) => Place { slot, after: Some(key) },
@@ -118,8 +118,14 @@ impl SlotStates {
         }
     }
 
-    fn write_one(&mut self, log: &mut Groups, times: Times, slot: Slot, record: &ShareRecord<'_>) {
-        let written = self.write(log, slot, times.now, std::slice::from_ref(record));
+    fn write_one(
+        &mut self,
+        runtime: &mut Runtime,
+        times: Times,
+        slot: Slot,
+        record: &ShareRecord<'_>,
+    ) {
+        let written = self.write(runtime, slot, times.now, std::slice::from_ref(record));
         if let Err(error) = written {
             let group = &record.key.group_id;
             warn!(target: "shares", "a record of group {group:?} was not written: {error}");

@@ -64,16 +64,16 @@ pub(crate) use table::Asked;
 use crate::clock::{Times, earliest};
 use crate::cluster::{ClusterImage, Endpoints};
 use crate::config::Config;
-use crate::groups::Groups;
 use crate::limit_refusals::Refused;
 use crate::net::{ConnectionId, Reply};
 use crate::partitions::{Effects, PartitionId, Partitions, RecordReadEnd};
-use crate::placement::Slot;
+use crate::placement::{Placement, Slot};
 use config::ShareConfig;
 use letters::Letters;
 use muster_codec::ErrorCode;
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
+use muster_runtime::Runtime;
 use muster_shares::limits::SESSION_PARTITIONS_MAX;
 use muster_shares::partition::InFlight;
 use muster_shares::sessions::SessionKey;
@@ -149,8 +149,10 @@ pub(crate) struct Inputs<'i> {
     pub(crate) image: &'i ClusterImage,
     /// The config including altered configs.
     pub(crate) config: &'i Config,
-    /// The log to which records are appended.
-    pub(crate) log: &'i mut Groups,
+    pub(crate) placement: Placement,
+    /// The number of the shard.
+    pub(crate) shard: u32,
+    pub(crate) runtime: &'i mut Runtime,
     pub(crate) partitions: &'i mut Partitions,
     pub(crate) effects: &'i mut Effects,
 }
@@ -266,7 +268,12 @@ impl Shares {
         !is_idle
     }
 
-    /// Notes that a partition of the log is durable up to a position.
+    /// Whether records of share state in a slot may not be durable yet.
+    pub(crate) fn awaits_flush(&self, Slot(log): Slot) -> bool {
+        self.open.awaits_flush(log)
+    }
+
+    /// Notes that a slot is durable up to a position.
     pub(crate) fn flushed(&mut self, inputs: &mut Inputs<'_>, Slot(log): Slot, position: u64) {
         for key in self.open.flushed(log, position) {
             self.wake(inputs, &key);
@@ -287,7 +294,7 @@ impl Shares {
 
     /// Ends a turn: fires due timers, and writes changes.
     pub(crate) fn turn(&mut self, inputs: &mut Inputs<'_>, handled_until: i64) {
-        self.states.work(inputs.log, inputs.times, inputs.image);
+        self.states.work(inputs.runtime, inputs.times, inputs.image);
         self.end_flushed_sessions(inputs);
         self.expire_locks(inputs, handled_until);
         self.letters_turn(inputs);

@@ -138,7 +138,7 @@ pub(super) fn locate(inputs: &Inputs<'_>, key: &SharePartitionKey) -> Result<Loc
     }
     let found = inputs.partitions.share_partition(topic, partition);
     let (id, bounds) = found.map_err(|missing| (missing.error, missing.leader))?;
-    let slot = state_slot(topic, partition, inputs.log.placement()).ok_or(unknown)?;
+    let slot = state_slot(topic, partition, inputs.placement).ok_or(unknown)?;
     Ok(Located { id, bounds, slot })
 }
 

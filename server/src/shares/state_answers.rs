@@ -32,7 +32,7 @@ impl Shares {
 
     /// Answers the next slice of the open questions. To be called once in a turn.
     pub(crate) fn answer_questions(&mut self, inputs: &mut Inputs<'_>, out: &mut Vec<Command>) {
-        if inputs.log.is_closed() {
+        if inputs.runtime.is_closed() {
             return;
         }
         if let Some(group_id) = self.state_questions.next_group() {
@@ -102,12 +102,17 @@ impl Shares {
         }
     }
 
+    /// Whether there are results that may still have to become durable before they are sent.
+    pub(crate) fn has_state_answers(&self) -> bool {
+        !self.state_questions.unflushed.is_empty()
+    }
+
     /// Sends the results that are durable.
     pub(crate) fn send_state_answers(&mut self, inputs: &Inputs<'_>, out: &mut Vec<Command>) {
-        let log = inputs.log.log();
+        let log = inputs.runtime.log();
         let is_durable = |visible_at: &VisibleAt| {
             let mut positions = visible_at.positions();
-            positions.all(|(partition, at)| at <= log.progress_of(partition).flushed())
+            positions.all(|(slot, at)| at <= log.progress_of(slot).flushed())
         };
         let unflushed = std::mem::take(&mut self.state_questions.unflushed);
         for (visible_at, answer) in unflushed {

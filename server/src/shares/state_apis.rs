@@ -331,7 +331,7 @@ const UNKNOWN: Refusal = Refusal {
 /// Another shard leads the partition, or the partition cannot have share state.
 fn slot_of(inputs: &Inputs<'_>, key: &SharePartitionKey) -> Result<Slot, Refusal> {
     if !TopicsOf(inputs.image).has(key.topic_id, key.partition) {
-        return inputs.log.slots().iter().next().ok_or(UNKNOWN);
+        return inputs.placement.slots_of(inputs.shard).next().ok_or(UNKNOWN);
     }
     match locate(inputs, key) {
         Ok(located) => Ok(located.slot),

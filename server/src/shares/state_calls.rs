@@ -127,7 +127,7 @@ fn split(
             let result = Err(ErrorCode::UnknownTopicOrPartition);
             return results.push(StateResult { topic_id, partition, result });
         };
-        let shard = leader(topic, partition, inputs.log.placement());
+        let shard = leader(topic, partition, inputs.placement);
         let of_shard = by_shard.entry(shard).or_insert_with(|| empty(request));
         add(of_shard, topic_id, partition, initialize);
     });

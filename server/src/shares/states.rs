@@ -8,11 +8,10 @@ use super::opening::topic_partition;
 use super::partition_id;
 use crate::clock::Times;
 use crate::config::Config;
-use crate::groups::Groups;
 use crate::partitions::{PartitionId, Partitions};
 use crate::placement::{Placement, Slot};
 use muster_codec::records::ShareRecord;
-use muster_runtime::{Slots, Topic};
+use muster_runtime::{Runtime, Slots, Topic};
 use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::AppendError;
 use std::collections::BTreeSet;
@@ -32,8 +31,10 @@ impl SlotStates {
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
         let indexes = placement.slots_of(shard).map(|slot| slot.0);
-        let new =
-            || StatesMachine { states: States::new(updates), in_snapshot: InSnapshot::default() };
+        let new = move || StatesMachine {
+            states: States::new(updates),
+            in_snapshot: InSnapshot::default(),
+        };
         Self {
             machines: Slots::new(indexes, (), new),
             jobs: Jobs::default(),
@@ -77,7 +78,7 @@ impl SlotStates {
     /// are durable: otherwise a later start could skip new records at the lost offsets.
     pub(crate) fn forget_lost(
         &mut self,
-        log: &mut Groups,
+        runtime: &mut Runtime,
         times: Times,
         partitions: &Partitions,
     ) -> BTreeSet<PartitionId> {
@@ -89,7 +90,7 @@ impl SlotStates {
         for (slot, records) in lost {
             for record in records {
                 let at = topic_partition(&SharePartitionKey::of_record(&record.key));
-                let written = self.write(log, slot, times.now, std::slice::from_ref(&record));
+                let written = self.write(runtime, slot, times.now, std::slice::from_ref(&record));
                 let key = &record.key;
                 match written {
                     Ok(_) => drop(waiting.insert(partition_id(at))),
@@ -107,12 +108,12 @@ impl SlotStates {
     /// The records are too large for the log. Nothing is written.
     pub(crate) fn write(
         &mut self,
-        log: &mut Groups,
+        runtime: &mut Runtime,
         slot: Slot,
         now: i64,
         records: &[ShareRecord<'_>],
     ) -> Result<u64, AppendError> {
-        let appended = log.runtime().append(&mut self.machines, slot.0, now, [records]);
+        let appended = runtime.append(&mut self.machines, slot.0, now, [records]);
         appended.map_err(|refused| refused.error)
     }
 }

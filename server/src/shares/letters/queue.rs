@@ -64,7 +64,7 @@ pub(super) fn find(
         return Ok(Queue::Missing(missing(name)));
     };
     let partition = source_partition % topic.partitions.max(1);
-    let leader = leader(topic, partition, inputs.log.placement());
+    let leader = leader(topic, partition, inputs.placement);
     let max_bytes = config.max_message_bytes.min(config.segment_bytes);
     let max_bytes = usize::try_from(max_bytes).unwrap_or(0);
     let batch_bytes = max_bytes.min(BATCH_BYTES);
