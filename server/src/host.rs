@@ -6,7 +6,7 @@ use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::mailbox::ToBroker;
 use crate::placement::CONTROLLER;
-use crate::shard::{Command, Common, Left, LoadError, Loaded, Shard, load};
+use crate::shard::{Command, Common, Left, LoadError, Loaded, PeerEvent, Shard, load};
 use muster_coordinator::Ids;
 use muster_storage::FileOp;
 use std::path::PathBuf;
@@ -85,6 +85,9 @@ impl Host {
         let mut commands: Vec<_> = ops.into_iter().map(Command::File).collect();
         commands.extend(left.commands);
         shard.order_certificates(&mut commands);
+        for (node, session) in left.peers {
+            shard.peer(times, PeerEvent::Connected { node, session }, &mut commands);
+        }
         if self.number == CONTROLLER {
             let send = |to| Command::mail(to, ToBroker::Image(image.clone()));
             commands.extend((0..self.common.placement.shards).map(send));

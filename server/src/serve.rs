@@ -124,6 +124,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         stopwatch: clock::stopwatch,
         space: disk_reserve::keep(&options.data, options.config.disk_reserve_bytes)?,
         token_keys: certificates.token_keys(),
+        nodes: None,
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
     let (tls, certificates) = (certificates.of_listeners(), certificates.start()?);

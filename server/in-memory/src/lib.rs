@@ -162,6 +162,7 @@ fn common(config: Config, log_sizes: LogSizes) -> Common {
         stopwatch: || 0,
         space: Default::default(),
         token_keys: Default::default(),
+        nodes: None,
     }
 }
 

@@ -39,6 +39,7 @@ pub fn common(meta: &Meta) -> Result<Common, Failure> {
         stopwatch: || 0,
         space: Default::default(),
         token_keys: Default::default(),
+        nodes: None,
     })
 }
 

@@ -24,13 +24,13 @@ impl Shard {
     /// links to files of the log, so these files must not be written again.
     pub(crate) fn give_names(&mut self) {
         // The backup knows the files already.
-        let _: LogExtent = self.groups.begin_backup();
+        let _: LogExtent = self.runtime.log_mut().begin_backup();
     }
 
     /// Returns the files with their present lengths (extents). From now on the shard only appends
     /// to these files: bytes within an extent are not written again.
     pub(crate) fn begin_backup(&mut self) -> Taken {
-        let LogExtent { directory, segments } = self.groups.begin_backup();
+        let LogExtent { directory, segments } = self.runtime.log_mut().begin_backup();
         let of_log = |SegmentExtent { name, bytes, file_bytes }| FileExtent {
             path: text(&directory.join(name)),
             bytes,

@@ -2,12 +2,13 @@
 //! the offline partitions that all shards, this one included, have reported.
 
 use super::{CertificateOrder, Command, Common, ListenerIndex};
-use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
+use crate::cluster::{Brokers, ClusterImage, Leaders, OfflineList, OfflinePartitions, View};
 use crate::config::{BROKER_RESOURCE, Config, ShardTls};
 use crate::mailbox::{ToBroker, ToController};
 use crate::placement::CONTROLLER;
 use crate::security::acls::AclRules;
 use muster_faults::Fault;
+use muster_runtime::replicas::Leading;
 use std::sync::Arc;
 
 /// A shard's knowledge of its cluster.
@@ -16,6 +17,7 @@ pub(super) struct Broker {
     common: Common,
     image: Arc<ClusterImage>,
     offline: OfflinePartitions,
+    leaders: Leaders,
     /// The server's config with altered configs applied.
     config: Config,
     /// None if there is no authorizer.
@@ -26,8 +28,8 @@ impl Broker {
     pub(super) fn new(number: u32, common: Common, image: Arc<ClusterImage>) -> Self {
         let config = common.config.with_dynamic(&image, number);
         let acl_rules = config.has_authorizer().then(|| Arc::new(config.acl_rules()));
-        let offline = OfflinePartitions::default();
-        Self { number, common, image, offline, config, acl_rules }
+        let (offline, leaders) = (OfflinePartitions::default(), Leaders::default());
+        Self { number, common, image, offline, leaders, config, acl_rules }
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -59,12 +61,21 @@ impl Broker {
 
     /// The input of decisions and answers about the cluster, for the clients of a listener.
     pub(super) fn view_on(&self, listener: ListenerIndex) -> View<'_> {
-        View { endpoints: self.common.endpoints.of(listener), ..self.view() }
+        View { brokers: self.brokers(listener), ..self.view() }
     }
 
     /// The input of decisions and answers about the cluster, for another image.
     pub(super) fn view_of<'v>(&'v self, image: &'v ClusterImage) -> View<'v> {
-        self.common.view(image, &self.offline, self.number)
+        let view = self.common.view(image, &self.offline, self.number);
+        View { brokers: self.brokers(ListenerIndex::FIRST), ..view }
+    }
+
+    fn brokers(&self, listener: ListenerIndex) -> Brokers<'_> {
+        let Common { endpoints, nodes, .. } = &self.common;
+        match nodes {
+            None => Brokers::alone(endpoints.of(listener)),
+            Some(nodes) => Brokers::of_cluster(endpoints, nodes, &self.leaders, listener),
+        }
     }
 
     /// Takes a new image and returns the previous image; None if the new image is older.
@@ -133,6 +144,32 @@ impl Broker {
             vec![Command::mail(self.number, message)]
         };
         self.offline.iter().flat_map(of).collect()
+    }
+
+    /// Takes news of who leads slots of this shard, and reports them to the other shards.
+    pub(super) fn report_leaders(&mut self, mut news: Vec<Leading>, out: &mut Vec<Command>) {
+        news.retain(|it| self.leaders.set(*it));
+        if news.is_empty() {
+            return;
+        }
+        let (own, news) = (self.number, Arc::<[_]>::from(news));
+        let others = (0..self.common.placement.shards).filter(|it| *it != own);
+        out.extend(others.map(|to| Command::mail(to, ToBroker::Leading(Arc::clone(&news)))));
+    }
+
+    /// Takes news of who leads slots of another shard.
+    pub(super) fn take_leaders(&mut self, news: &[Leading]) {
+        for leading in news {
+            self.leaders.set(*leading);
+        }
+    }
+
+    /// The news of other shards about their slots, for the successor of this one.
+    pub(super) fn leave_leaders(&self) -> Option<Command> {
+        let Self { number, leaders, common, .. } = self;
+        let is_own = |it: &Leading| common.placement.log_slot_shard(it.slot) == *number;
+        let heard: Arc<[_]> = leaders.all().filter(|it| !is_own(it)).collect();
+        (!heard.is_empty()).then(|| Command::mail(*number, ToBroker::Leading(heard)))
     }
 
     fn to_all(&self, partitions: &OfflineList) -> impl Iterator<Item = Command> + use<> {

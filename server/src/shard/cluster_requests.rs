@@ -6,6 +6,7 @@ use crate::admin;
 use crate::clock::Times;
 use crate::cluster::{Topic, leader};
 use crate::dispatch::{Call, cluster_response};
+use crate::groups::OffsetMarkers;
 use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
 use crate::topics::InternalTopic;
@@ -45,10 +46,14 @@ impl Shard {
                 self.partitions.delete_records(call, body, out)
             }
             PartitionRequest::WriteTxnMarkers(body) => {
-                self.partitions.write_txn_markers(call, body, &mut self.groups, out);
+                let (groups, runtime) = (&mut self.groups, &mut self.runtime);
+                let offsets = &mut OffsetMarkers { groups, runtime };
+                self.partitions.write_txn_markers(call, body, offsets, out);
             }
             PartitionRequest::DescribeProducers(body) => {
-                self.partitions.describe_producers(call, body, &self.groups, out);
+                let (groups, runtime) = (&mut self.groups, &mut self.runtime);
+                let offsets = &OffsetMarkers { groups, runtime };
+                self.partitions.describe_producers(call, body, offsets, out);
             }
             PartitionRequest::OffsetForLeaderEpoch(body) => {
                 self.partitions.offset_for_leader_epoch(call, body, out);
@@ -68,7 +73,7 @@ impl Shard {
     /// The bytes of each partition that this shard leads, and of the volume.
     pub(crate) fn describe_log_dirs(&mut self, call: &Call<'_>, body: &DescribeLogDirsRequest<'_>) {
         let (common, view) = (self.broker.common(), self.broker.view());
-        let sizes: BTreeMap<LogPartition, u64> = self.groups.log().sizes().collect();
+        let sizes: BTreeMap<LogPartition, u64> = self.runtime.log().sizes().collect();
         let internal = |topic: &Topic, index| {
             let is_led = leader(topic, index, view.placement) == view.shard;
             let at = InternalTopic::of_id(topic.id)?.log_partition(index as u32);

@@ -2,6 +2,16 @@
 
 use muster_counters::{Histogram, counters};
 
+/// The descriptions of the numbers of log, snapshots, check and rewrites.
+#[cfg(test)]
+pub(crate) const OF_LOG: &[&[muster_counters::Metric]] = &[
+    muster_runtime::LogCounters::METRICS,
+    LogGauges::METRICS,
+    muster_runtime::SnapshotCounters::METRICS,
+    muster_runtime::CheckCounters::METRICS,
+    muster_runtime::RewriteCounters::METRICS,
+];
+
 counters! {
     /// Turns since the shard's start.
     #[derive(Copy)]
@@ -16,5 +26,14 @@ counters! {
         up: u64 = Gauge of Count,
         /// How long the shard took to load, at startup or after a failure.
         load_micros: u64 = Gauge of Microseconds,
+    }
+}
+
+counters! {
+    /// The log of a shard as it is now.
+    #[derive(Copy)]
+    pub struct LogGauges in "log" {
+        /// Bytes that wait for the next flush.
+        unsubmitted_bytes: u64 = Gauge of Bytes,
     }
 }

@@ -48,7 +48,7 @@ impl Shard {
 
     /// Whether work waits that may be done now.
     pub fn has_work(&self) -> bool {
-        self.clients.has_work() && !self.groups.is_failed() && !self.groups.is_closed()
+        self.clients.has_work() && !self.upkeep.is_failed() && !self.runtime.is_closed()
     }
 
     /// Whether some of this work belongs to connections that come first.
@@ -59,7 +59,7 @@ impl Shard {
     pub(super) fn received(&mut self, id: ConnectionId, data: &[u8]) {
         let Some((earlier, is_alone)) = self.clients.received(id, data.len()) else { return };
         let handled = if is_alone { self.frames(id, data, &mut || true) } else { 0 };
-        let log_is_closed = self.groups.is_closed();
+        let log_is_closed = self.runtime.is_closed();
         self.clients.keep(earlier, data, handled, log_is_closed, &mut self.commands);
     }
 
@@ -71,7 +71,7 @@ impl Shard {
             is_slice_over
         };
         let handled = self.frames(id, input.bytes(), &mut is_over);
-        let log_is_closed = self.groups.is_closed();
+        let log_is_closed = self.runtime.is_closed();
         self.clients.handled(input, (handled, is_slice_over), log_is_closed, &mut self.commands);
     }
 
@@ -86,7 +86,7 @@ impl Shard {
         let mut handled = 0;
         loop {
             let rest = &bytes[handled..];
-            let log_is_closed = self.groups.is_closed();
+            let log_is_closed = self.runtime.is_closed();
             let (end, length) = match self.clients.next_frame(id, rest, log_is_closed) {
                 Ok(Some(length)) if handled == 0 || !is_over() => {
                     (self.dispatch(id, &rest[4..length]), length)
@@ -100,6 +100,7 @@ impl Shard {
                     self.counters.requests_handled += 1;
                 }
                 End::Later => self.clients.wait_for_long(id),
+                End::Unserved => {}
                 End::Close(reason) => {
                     self.clients.close(id, mistaken(rest, reason), &mut self.commands);
                     return bytes.len();

@@ -62,7 +62,7 @@ impl Shard {
             | Finding::Changes(_)
             | Finding::Group(_)
             | Finding::Shares(..)
-            | Finding::Reset(_) => self.groups.log().progress().accepted(),
+            | Finding::Reset(_) => self.runtime.log().progress().accepted(),
             Finding::Cluster(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
@@ -84,7 +84,7 @@ impl Shard {
 
     /// Sends the answers that are durable.
     pub(super) fn answer_inquiries(&mut self) {
-        let log = self.groups.log();
+        let log = self.runtime.log();
         let flushed = log.progress().flushed();
         let is_durable =
             |position: u64| position == 0 || (log.is_recovered() && position <= flushed);

@@ -1,16 +1,19 @@
 //! The state of a shard as checks see it while it runs.
 
+use super::counters::LogGauges;
 use super::{Shard, Stopping};
 use crate::cluster::ClusterImage;
-use crate::limit_gauges::LimitGauges;
+use crate::limit_gauges::{Limit, LimitGauges};
 use crate::net::{Account, ConnectionId, Connections};
 use crate::placement::{CONTROLLER, Slot};
 use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Counts, Event, Producer, Rebalance};
 use muster_counters::Copies;
+use muster_runtime::replicas::Replication;
+use muster_runtime::{Runtime, Upkeep};
 use muster_shares::partition::InFlight;
 use muster_shares::{SharePartitionKey, State};
-use muster_storage::Progress;
+use muster_storage::{LogSlot, Progress};
 use muster_transactions::message::OpenIn;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,18 +28,42 @@ impl Shard {
     }
 }
 
+/// Copies of the counters and gauges of a log and of its upkeep.
+fn of_log(runtime: &Runtime, upkeep: &Upkeep) -> Copies {
+    let gauges = LogGauges { unsubmitted_bytes: runtime.log().unsubmitted_bytes() as u64 };
+    let (snapshots, check, rewrite) = upkeep.counters();
+    vec![
+        Box::new(*runtime.counters()),
+        Box::new(gauges),
+        Box::new(*snapshots),
+        Box::new(*check),
+        Box::new(*rewrite),
+    ]
+}
+
 impl<'s> Inspection<'s> {
     /// Copies of all counters and gauges of the shard, for metrics. They are updated whenever their
     /// values change, so a copy takes no longer with more groups, connections or partitions.
     pub fn numbers(self) -> Copies {
         let Shard {
-            counters, clients, groups, partitions, shares, telemetry, stalls, times, ..
+            counters,
+            clients,
+            groups,
+            runtime,
+            upkeep,
+            partitions,
+            shares,
+            telemetry,
+            stalls,
+            times,
+            ..
         } = self.0;
         let mut numbers: Copies = vec![Box::new(*counters)];
         numbers.push(Box::new(stalls.counters()));
         numbers.push(Box::new(stalls.gauges(times.now)));
         numbers.extend(clients.numbers());
         numbers.extend(groups.numbers(times.now));
+        numbers.extend(of_log(runtime, upkeep));
         numbers.extend(partitions.numbers());
         numbers.extend(shares.numbers());
         numbers.extend(telemetry.numbers());
@@ -46,11 +73,22 @@ impl<'s> Inspection<'s> {
 
     /// The use of all limits.
     pub(super) fn limits(self) -> LimitGauges {
-        let Shard { broker, clients, groups, partitions, shares, telemetry, transactions, .. } =
-            self.0;
+        let Shard {
+            broker,
+            clients,
+            groups,
+            runtime,
+            partitions,
+            shares,
+            telemetry,
+            transactions,
+            ..
+        } = self.0;
         let mut gauges = LimitGauges::default();
         clients.add_limits(&mut gauges);
         groups.add_limits(&mut gauges);
+        let open_bytes_max = broker.common().log_sizes.open_bytes_max;
+        gauges.set(Limit::LogBytes, runtime.log().unsubmitted_bytes(), open_bytes_max);
         transactions.coordinators().add_limits(&mut gauges);
         partitions.add_limits(&mut gauges);
         shares.add_limits(&mut gauges);
@@ -63,7 +101,7 @@ impl<'s> Inspection<'s> {
 
     /// How long the log's flush in progress has taken so far, in milliseconds.
     pub fn flushing_ms(self) -> u64 {
-        self.0.groups.flushing_ms()
+        self.0.runtime.flushing_micros() / 1_000
     }
 
     /// The work that is stuck, in words: see `stall.rs`.
@@ -123,14 +161,20 @@ impl<'s> Inspection<'s> {
         self.0.shares.in_flight()
     }
 
+    /// The slots that this node leads and serves, each with the term. None on one machine.
+    pub fn led_slots(self) -> impl Iterator<Item = (LogSlot, u32)> + 's {
+        self.0.runtime.replication().into_iter().flat_map(Replication::led)
+    }
+
     /// The progress of the shard's log.
     pub fn progress(self) -> Progress {
-        self.0.groups.log().progress()
+        self.0.runtime.log().progress()
     }
 
     /// How often damage of the log was found, and how often the log was rewritten.
     pub fn log_damage(self) -> (u64, u64) {
-        self.0.groups.log_damage()
+        let (.., counters) = self.0.upkeep.counters();
+        (counters.damage_found, counters.rewritten)
     }
 
     /// The durable state of the shard's groups, as records whose replay results in this state.
@@ -162,12 +206,12 @@ impl<'s> Inspection<'s> {
 
     /// Whether the shard found its groups in an unexpected state, and must end.
     pub fn is_failed(self) -> bool {
-        self.0.groups.is_failed()
+        self.0.upkeep.is_failed()
     }
 
     /// The number of groups that the shard has compared with its log.
     pub fn groups_checked(self) -> u64 {
-        self.0.groups.compared()
+        self.0.upkeep.counters().1.compared
     }
 
     /// The last finished rebalances of a group, the oldest first, and the rebalance under way.
@@ -223,21 +267,21 @@ impl<'s> Inspection<'s> {
 
     /// Whether the log's queue is so long that no request is handled.
     pub fn is_log_full(self) -> bool {
-        self.0.groups.log().is_full()
+        self.0.runtime.log().is_full()
     }
 
     /// Once the whole log is durable: the number of slots for which it has not counted an operation
     /// as durable. (It should be 0.)
     pub fn unflushed_slots(self) -> usize {
-        let groups = &self.0.groups;
-        let progress = |slot: &Slot| groups.log().progress_of(slot.log_partition());
+        let Shard { groups, runtime, .. } = self.0;
+        let progress = |slot: &Slot| runtime.log().progress_of(slot.log_slot());
         let is_behind = |slot: &Slot| progress(slot).flushed() < progress(slot).accepted();
-        if groups.is_flushed() { groups.slots().iter().filter(is_behind).count() } else { 0 }
+        if runtime.is_flushed() { groups.slots().iter().filter(is_behind).count() } else { 0 }
     }
 
     /// Bytes that the log has accepted and not submitted.
     pub fn unsubmitted_bytes(self) -> usize {
-        self.0.groups.log().unsubmitted_bytes()
+        self.0.runtime.log().unsubmitted_bytes()
     }
 
     /// Fetches that are not answered yet.

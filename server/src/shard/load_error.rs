@@ -45,6 +45,16 @@ pub enum LoadError {
         end: u64,
         when: &'static str,
     },
+    /// The replicas of a cluster's node cannot be restored.
+    Replicas {
+        directory: PathBuf,
+        why: String,
+    },
+    /// The log of a cluster's node has no replica of a group.
+    NotFormed {
+        directory: PathBuf,
+        group: u16,
+    },
     /// A snapshot of another log than the one beside it.
     OtherSnapshot {
         path: PathBuf,
@@ -70,8 +80,18 @@ impl LoadError {
         Self::Short { directory, position, place, end, when }
     }
 
-    /// Adds the format of a snapshot that this version does not read. The snapshot may have what is
-    /// damaged.
+    /// The same error for a node of a cluster. It must not start with an older log: it would vote
+    /// again.
+    pub(super) fn of_node(self) -> Self {
+        let Self::Short { directory, position, place, end, when } = self else { return self };
+        let why = format!(
+            "it ends at operation {position} ({place}), but operation {end} was durable {when}"
+        );
+        Self::Replicas { directory, why }
+    }
+
+    /// Adds the format of a snapshot if this version cannot read it. The snapshot may contain the
+    /// operations that are damaged in the log, so the error names a remedy.
     pub(super) fn beside_unread(mut self, format: Option<u16>) -> Self {
         if let Self::Corruption { unread, .. } = &mut self {
             *unread = format;
@@ -121,6 +141,18 @@ impl fmt::Display for LoadError {
                 f,
                 "the log in {} ends at operation {position} ({place}), but operation {end} was \
                  durable {when}. {RECOVER}",
+                directory.display()
+            ),
+            Self::Replicas { directory, why } => write!(
+                f,
+                "the log in {} has lost blocks: {why}. The other nodes have what it lacks",
+                directory.display()
+            ),
+            Self::NotFormed { directory, group } => write!(
+                f,
+                "the log in {} has no replica of group {group}: it lacks the block with which a \
+                 node begins. If the formation of the cluster was interrupted, form this node \
+                 again. If the node has been in the cluster, its log is lost: replace the node",
                 directory.display()
             ),
             Self::OtherSnapshot { path } => write!(

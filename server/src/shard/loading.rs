@@ -4,6 +4,7 @@
 
 use super::audit::AuditLines;
 use super::broker::Broker;
+use super::confirmed_reads::ConfirmedReads;
 use super::counters::ShardCounters;
 use super::inquiries::Inquiries;
 use super::known_log::log_id;
@@ -12,14 +13,16 @@ use super::names::{
     FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_CHECK, LOG_TOKENS, PARTITION_TOKENS, SNAPSHOT_FILE,
     SNAPSHOT_TOKEN,
 };
+use super::raft_clock::RaftClock;
+use super::replicated_log::{clustered, read_replicated};
 use super::start::{Start, Unusable, open_snapshot, replay_log, unread_snapshot};
 use super::topics::Internal;
 use super::troubles::Troubles;
-use super::{Common, LoadError, Shard, Stopping};
+use super::{Common, KnownLog, LoadError, Shard, Stopping};
 use crate::clock::{ClockWatch, Times};
 use crate::cluster::ClusterImage;
 use crate::config::{Config, compaction};
-use crate::controller::{Controller, ControllerRequests};
+use crate::controller::{Accepted, Controller, ControllerRequests};
 use crate::groups::{Groups, Setup};
 use crate::logging::RequestErrors;
 use crate::long_requests::LongRequests;
@@ -33,10 +36,16 @@ use crate::transactions::{Life, Transactions};
 use crate::{topics, trash};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
-use muster_runtime::{Replayed, TopicSet};
+use muster_runtime::replicas::RecoveredReplicas;
+use muster_runtime::{
+    CheckConfig, LoadedSnapshot, LogReads, Replayed, RewriteConfig, Runtime, SnapshotsDue,
+    TopicSet, Upkeep, UpkeepConfig,
+};
+use muster_storage::layout::Format;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
 use muster_storage::{Corruption, Cut, FileOp, LogConfig, Recovered, ShardLog};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -56,6 +65,8 @@ pub struct Loaded {
     replayed: Replayed,
     /// The time that the load took, in microseconds.
     load_micros: u64,
+    /// In a cluster.
+    replicas: Option<RecoveredReplicas>,
 }
 
 /// The directory of a shard's log, relative to the data directory. Its name contains the number of
@@ -91,6 +102,10 @@ fn load_by(
 ) -> Result<Loaded, LoadError> {
     let (began, watched) = (Instant::now(), (common.stopwatch)());
     let directory = data.join(log_directory(common.placement.shards, number));
+    if common.nodes.is_some() {
+        let known = common.known_log(number).filter(|_| !accepts_loss);
+        return load_replicated(&directory, common, number, known);
+    }
     let snapshot = open_snapshot(&directory, common, number).and_then(|start| match start {
         Some(start) => replay_log(&directory, start.accepting_loss(accepts_loss))?
             .checked(&directory)
@@ -141,10 +156,36 @@ fn load_by(
         snapshot,
         replayed,
         load_micros,
+        replicas: None,
     })
 }
 
-/// Words about what a shard has; empty if there is none.
+/// Reads and replays the log of a node in a cluster. It has no snapshots yet.
+fn load_replicated(
+    directory: &Path,
+    common: &Common,
+    number: u32,
+    known: Option<&KnownLog>,
+) -> Result<Loaded, LoadError> {
+    let watched = (common.stopwatch)();
+    let (mut topics, recovered, replicas) = read_replicated(directory, common, number, known)?;
+    topics.shares.loaded();
+    let image = topics.image.as_ref().map(Accepted::loaded);
+    let load_micros = (common.stopwatch)().saturating_sub(watched) / 1_000;
+    Ok(Loaded {
+        number,
+        common: common.clone(),
+        topics,
+        recovered,
+        image,
+        snapshot: None,
+        replayed: Replayed::default(),
+        load_micros,
+        replicas: Some(replicas),
+    })
+}
+
+/// The number of a shard's groups or transactional ids, in words; empty if there are none.
 fn counted(what: &str, all: usize, unread: usize) -> String {
     match (all, unread) {
         (0, _) => String::new(),
@@ -171,6 +212,15 @@ impl Loaded {
     /// have further changes; all shards treat these changes as new. Other shards keep their image.
     pub fn image_after(&mut self, before: &Arc<ClusterImage>) -> Arc<ClusterImage> {
         match &mut self.image {
+            // In a cluster the versions are those of the other nodes. Changes that are not known to
+            // be committed yet follow.
+            Some(image) if self.replicas.is_some() => {
+                if image.is_older_than(before) {
+                    before.clone()
+                } else {
+                    image.clone()
+                }
+            }
             Some(image) => {
                 Arc::make_mut(image).changed_since(before);
                 image.clone()
@@ -244,32 +294,27 @@ impl Loaded {
     ) -> Result<(Shard, Vec<FileOp>), LoadError> {
         let damage = self.recovered.spared().map(Corruption::place);
         let (mut log, load_micros) = (self.take_log(block_bytes, ids.as_mut()), self.load_micros);
-        let config = self.common.config.with_dynamic(&image, self.number);
+        let (log_id, config) = (log.log_id(), self.common.config.with_dynamic(&image, self.number));
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
-        let topics = configured(self.topics, &config, &image, times);
-        let (Internal { slots, transactions, shares, .. }, now) = (topics, times.now);
+        let upkeep = Upkeep::new(self.upkeep(&config, damage), &mut log, times.now);
+        let (placement, runtime) = (self.common.placement, self.take_runtime(log)?);
+        let topics = configured(self.topics, &config, &image, times, &runtime);
+        let (Internal { slots, transactions, shares, image: _ }, now) = (topics, times.now);
         let mut partitions =
-            Partitions::new(config.clone(), identity(&self.common, self.number, log.log_id()));
+            Partitions::new(config.clone(), identity(&self.common, self.number, log_id));
         let mut effects = Effects::default();
         let opened = partitions.open(times, data, &image, &mut effects);
         opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
         let Common { may_have_lost_writes, life: number, config: ref common, .. } = self.common;
         let life = Life { number, may_have_lost_writes };
-        let (number, placement) = (self.number, self.common.placement);
+        let number = self.number;
         let transactions = Transactions::new(number, placement, transactions, life);
         let setup = Setup {
             shard: number,
             placement,
             config: Arc::clone(common),
             slots,
-            log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
-            damage,
-            snapshot: (self.snapshot, self.replayed.bytes),
-            snapshot_writer: snapshot_writer(placement.shards, number),
-            check: LOG_CHECK,
-            audits: self.common.audits,
-            open_bytes_max: self.common.log_sizes.open_bytes_max,
             first_number: first_number(life.number),
         };
         let (cluster, shards) = (Arc::clone(&self.common.cluster_id), placement.shards);
@@ -283,6 +328,10 @@ impl Loaded {
                 self.common.stopwatch,
             ),
             groups: Groups::new(setup, &config, now),
+            runtime,
+            upkeep,
+            reads: LogReads::default(),
+            ops: Vec::new(),
             partitions,
             transactions,
             shares: Shares::new(
@@ -311,12 +360,56 @@ impl Loaded {
             stalls: Stalls::default(),
             may_have_lost_records: may_have_lost_writes,
             stopping: Stopping::No,
+            raft_clock: RaftClock::at(now),
+            confirmed_reads: ConfirmedReads::default(),
         };
         shard.report_loaded();
         Ok((shard, effects.ops))
     }
 
-    /// Only the log, for writing without a server.
+    /// The config of the log's upkeep. `config` is the config with the altered values. `damage` is
+    /// where the log was found damaged before its snapshot, if it was.
+    fn upkeep(&self, config: &Config, damage: Option<String>) -> UpkeepConfig {
+        let Common { placement, config: common, audits, .. } = &self.common;
+        let (number, growth) =
+            (self.number, config.metadata_log_max_record_bytes_between_snapshots);
+        let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
+        // Snapshots and the check would have to know how far each slot is applied.
+        let is_replicated = self.replicas.is_some();
+        let rate = if is_replicated { 0 } else { rate };
+        let interval_ms = config.metadata_log_max_snapshot_interval_ms;
+        let all = iter::once(topics::CLUSTER).chain(placement.log_partitions_of(number));
+        UpkeepConfig {
+            due: SnapshotsDue {
+                growth_bytes_min: if is_replicated { u64::MAX } else { growth.unsigned_abs() },
+                interval_ms: if is_replicated { 0 } else { interval_ms },
+            },
+            snapshot_writer: snapshot_writer(placement.shards, number),
+            snapshot: LoadedSnapshot { header: self.snapshot, behind: self.replayed.bytes },
+            check: CheckConfig {
+                shard: number,
+                names: LOG_CHECK,
+                bytes_per_second: rate,
+                partitions: all.collect(),
+                name_of: topics::name_of,
+            },
+            audits: *audits && rate > 0,
+            rewrite: RewriteConfig { shard: number, place_of: trash::place_of },
+            damage,
+        }
+    }
+
+    /// The runtime of a log. In a cluster it has the replicas that were found.
+    fn take_runtime(&mut self, log: ShardLog) -> Result<Runtime, LoadError> {
+        let placement = self.common.placement;
+        let partitions = placement.log_partitions_of(self.number).collect();
+        match self.replicas.take() {
+            None => Ok(Runtime::new(log, partitions)),
+            Some(found) => clustered(log, partitions, placement, found),
+        }
+    }
+
+    /// Returns only the log, to write to it without a server.
     pub fn into_log(mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
         self.take_log(block_bytes, ids)
     }
@@ -340,6 +433,8 @@ impl Loaded {
             open_bytes_max: log_sizes.open_bytes_max,
             first_file_id: FIRST_LOG_FILE,
             token_tag: LOG_TOKENS,
+            format: if self.common.nodes.is_some() { Format::Replicated } else { Format::Alone },
+            slots: placement.offsets_partitions,
             topics: topics::RULES,
             ..LogConfig::with_segments(segment_bytes)
         }
@@ -352,9 +447,12 @@ fn configured(
     config: &Config,
     image: &ClusterImage,
     Times { now, wall, .. }: Times,
+    runtime: &Runtime,
 ) -> Internal {
     topics.slots.configure(config, None, image);
-    topics.slots.loaded(now, wall, image);
+    if runtime.replication().is_none() {
+        topics.slots.loaded(now, wall, image);
+    }
     topics
 }
 

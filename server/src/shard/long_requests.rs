@@ -39,7 +39,7 @@ impl Shard {
     }
 
     fn is_to_pause(&self, is_over: &mut dyn FnMut() -> bool) -> bool {
-        self.groups.is_closed() || (is_over() && !Fault::UnslicedScan.is_injected())
+        self.runtime.is_closed() || (is_over() && !Fault::UnslicedScan.is_injected())
     }
 
     /// Counts the bytes held for the long request under way.
@@ -52,7 +52,7 @@ impl Shard {
         while let Some((input, length)) = self.clients.next_long() {
             let begun = length.and_then(|length| self.begin_long(&input, length));
             let handled = begun.unwrap_or(0);
-            let log_is_closed = self.groups.is_closed();
+            let log_is_closed = self.runtime.is_closed();
             self.clients.handled(input, (handled, true), log_is_closed, &mut self.commands);
             if begun.is_some() {
                 return true;
@@ -98,9 +98,11 @@ impl Shard {
     }
 
     fn answer_next_slice(&mut self) {
-        let Self { long, groups, transactions, ids, broker, errors, clients, times, .. } = self;
+        let Self {
+            long, groups, runtime, transactions, ids, broker, errors, clients, times, ..
+        } = self;
         let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
-        let inputs = Inputs { times, ids, image, errors };
+        let inputs = Inputs { times, ids, image, errors, runtime };
         let listener = long.connection().map_or(ListenerIndex::FIRST, |id| clients.listener(id));
         let view = broker.view_on(listener);
         let sources = Sources { groups, transactions, inputs, view, clients };

@@ -14,11 +14,12 @@ impl Shard {
             Message::Broker(ToBroker::Offline { from, partitions }) => {
                 self.broker.set_offline(from, partitions);
             }
+            Message::Broker(ToBroker::Leading(news)) => self.broker.take_leaders(&news),
             Message::Transactions(ToTransactions::Letters { from, letters }) => {
                 self.letters(from, letters);
             }
             Message::Transactions(ToTransactions::LettersTaken { by, letters, bytes }) => {
-                self.transactions.letters_taken(by, (letters, bytes));
+                self.transactions.letters_taken(by, letters, bytes);
             }
             Message::Shares(message) => self.mail_for_shares(message),
             // The reactor has handled it.
@@ -49,6 +50,9 @@ impl Shard {
                 self.controller_requests.producer_ids_came(first, count, answers, out);
                 self.transactions_have_ids();
             }
+            FromController::NoProducerIds => {
+                self.controller_requests.no_producer_ids(self.clients.answers());
+            }
         }
     }
 
@@ -67,11 +71,11 @@ impl Shard {
 
     /// Passes a message to the controller.
     fn control(&mut self, message: ToController) {
-        let Self { controller, broker, groups, ids, errors, times, .. } = self;
+        let Self { controller, broker, runtime, ids, errors, times, .. } = self;
         let Some(controller) = controller else { return };
         let view = broker.view();
         let ids = ids.as_mut();
-        let inputs = controller::Inputs { times: *times, view, ids, errors, log: groups };
+        let inputs = controller::Inputs { times: *times, view, ids, errors, runtime };
         if let Some(taken_from) = controller.take(inputs, message) {
             self.commands.push(Command::mail(taken_from, FromController::AutoCreateTaken));
         }

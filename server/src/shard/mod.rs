@@ -31,9 +31,11 @@
 mod audit;
 mod authentication;
 mod authorization;
+mod await_leader;
 mod backup;
 mod broker;
 mod cluster_requests;
+mod confirmed_reads;
 mod counters;
 mod delegation_tokens;
 mod input;
@@ -43,13 +45,18 @@ mod known_log;
 mod limit_lines;
 mod load_error;
 mod loading;
+mod log;
 mod long_requests;
 mod mail;
 mod names;
+mod raft_clock;
 mod read_errors;
 mod reading;
+mod replicas;
+mod replicated_log;
 mod requests;
 mod reset;
+
 mod shares;
 mod stages;
 mod stalls;
@@ -67,9 +74,13 @@ pub use inspection::Inspection;
 pub use known_log::KnownLog;
 pub use load_error::{LoadError, start_writer};
 pub use loading::{Loaded, load, log_directory, salvage};
+pub use muster_runtime::replicas::{NodeId, PeerMessage, Session};
 pub use reading::{read_known_log, read_log, salvage_log};
+pub use replicas::PeerEvent;
+pub use replicated_log::form;
 pub use start::{Compared, compare_snapshot, unread_snapshot};
 
+pub use crate::cluster::{Node, Nodes};
 pub use crate::config::ListenerIndex;
 use crate::disk_space::DiskSpace;
 pub use crate::event::{CertificateOrder, Command, Event};
@@ -82,7 +93,7 @@ pub use crate::mailbox::{
 pub(crate) use tests::world::{World, commit};
 
 use crate::clock::{ClockWatch, Stopwatch, Times};
-use crate::cluster::{ClusterImage, Endpoints, OfflinePartitions, View};
+use crate::cluster::{Brokers, ClusterImage, Endpoints, OfflinePartitions, View};
 use crate::config::Config;
 use crate::controller::{Controller, ControllerRequests};
 use crate::groups::Groups;
@@ -99,11 +110,17 @@ use crate::transactions::Transactions;
 use audit::AuditLines;
 pub(crate) use backup::Taken;
 use broker::Broker;
+use confirmed_reads::ConfirmedReads;
+#[cfg(test)]
+pub(crate) use counters::OF_LOG;
 pub(crate) use counters::ShardCounters;
 use inquiries::Inquiries;
 use limit_lines::LimitLines;
 use muster_coordinator::Ids;
+use muster_runtime::{LogReads, Runtime, Upkeep};
+use muster_storage::FileOp;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
+use raft_clock::RaftClock;
 use std::sync::Arc;
 use troubles::Troubles;
 
@@ -137,6 +154,8 @@ pub struct Common {
     pub space: DiskSpace,
     /// The keys by which tokens are checked, as they were at startup.
     pub token_keys: TokenKeys,
+    /// The cluster of nodes that the server is part of. None for one machine.
+    pub nodes: Option<Nodes>,
 }
 
 /// Sizes in the logs of shards. With small sizes a simulator reaches in a second a state that takes
@@ -187,7 +206,7 @@ impl Common {
             offline,
             config: &self.config,
             placement: self.placement,
-            endpoints: self.endpoints.of(ListenerIndex::FIRST),
+            brokers: Brokers::alone(self.endpoints.of(ListenerIndex::FIRST)),
             shard: number,
             cluster_id: &self.cluster_id,
         }
@@ -199,6 +218,12 @@ pub struct Shard {
     broker: Broker,
     clients: Clients,
     groups: Groups,
+    runtime: Runtime,
+    upkeep: Upkeep,
+    /// Reads of internal topics.
+    reads: LogReads,
+    /// File operations of the log to be requested.
+    ops: Vec<FileOp>,
     partitions: Partitions,
     transactions: Transactions,
     shares: Shares,
@@ -224,6 +249,9 @@ pub struct Shard {
     /// Whether the power was lost, and the first turn has not begun.
     may_have_lost_records: bool,
     stopping: Stopping,
+    /// In a cluster.
+    raft_clock: RaftClock,
+    confirmed_reads: ConfirmedReads,
 }
 
 /// The state that a failed shard passes to its successor.
@@ -234,19 +262,21 @@ pub struct Left {
     pub image: Arc<ClusterImage>,
     /// Commands to perform once the shard is loaded again.
     pub commands: Vec<Command>,
+    /// The processes of other nodes. Their connections have not ended.
+    pub peers: Vec<(NodeId, Session)>,
 }
 
 impl Shard {
     /// Makes the shard fail at the end of this turn, as if a check had found a fault. Tests use it
     /// to have the shard loaded again.
     pub fn give_up(&mut self, reason: &str) {
-        self.groups.give_up(reason);
+        self.upkeep.give_up(reason);
     }
 
     /// Delays the checks that may cause a reload. The delay grows with the number of reloads.
     pub fn check_later(&mut self, reloads: u32) {
         self.troubles.loaded_again = Some((self.last(), reloads));
-        self.groups.check_later(self.times.now, reloads);
+        self.upkeep.check_later(self.times.now, reloads);
     }
 
     /// Orders the shard's certificates again, after it was loaded again and may have new configs.
@@ -256,7 +286,8 @@ impl Shard {
 
     /// Gives the shard up, with all unanswered requests.
     pub fn leave(self) -> Left {
-        let offline = self.broker.leave_offline();
+        let (offline, leaders) = (self.broker.leave_offline(), self.broker.leave_leaders());
+        let peers = self.runtime.peer_sessions();
         let published = self.controller.as_ref().map(Controller::published);
         let image = Arc::clone(published.unwrap_or(self.broker.image()));
         let mut commands: Vec<_> =
@@ -270,7 +301,8 @@ impl Shard {
             commands.push(Command::mail(self.broker.number(), message));
         }
         commands.extend(offline);
-        Left { image, commands }
+        commands.extend(leaders);
+        Left { image, commands, peers }
     }
 }
 

@@ -20,6 +20,9 @@ pub(super) const LOG_CHECK: CheckNames = CheckNames {
     file_token: FileToken(5 << 56),
 };
 
+/// The token of reads of a replicated log's entries. One read is under way at a time.
+pub(super) const ENTRIES_TOKEN: FileToken = FileToken(6 << 56);
+
 /// The first id of files of the log.
 pub(super) const FIRST_LOG_FILE: u32 = 0;
 

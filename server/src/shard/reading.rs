@@ -4,7 +4,7 @@ use super::{KnownLog, LoadError};
 use crate::topics;
 use muster_storage::limits::BLOCK_BYTES_MAX;
 use muster_storage::shard_log::recovery::segment_files;
-use muster_storage::{Recovered, RecoveredBatch, Recovery};
+use muster_storage::{Recovered, RecoveredBatch, RecoveredItem, Recovery};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -47,8 +47,20 @@ pub fn read_known_log(
 
 pub(super) fn read_segments(
     directory: &Path,
-    mut recovery: Recovery,
+    recovery: Recovery,
     mut replay: impl FnMut(RecoveredBatch<'_>),
+) -> Result<Recovered, LoadError> {
+    read_items(directory, recovery, |item| match item {
+        RecoveredItem::Batch { found, .. } => replay(found),
+        RecoveredItem::Marker { .. } => {}
+    })
+}
+
+/// Like [`read_segments`], for a log that may be replicated.
+pub(super) fn read_items(
+    directory: &Path,
+    mut recovery: Recovery,
+    mut replay: impl FnMut(RecoveredItem<'_>),
 ) -> Result<Recovered, LoadError> {
     let failed = |path: &Path, error| LoadError::Io { path: path.to_owned(), error };
     let names = file_names(directory).map_err(|error| failed(directory, error))?;
@@ -61,7 +73,7 @@ pub(super) fn read_segments(
             continue;
         }
         file.read_to_end(&mut bytes).map_err(|error| failed(&path, error))?;
-        recovery.segment(sequence, &bytes, &mut replay).map_err(|corruption| {
+        recovery.items(sequence, &bytes, &mut replay).map_err(|corruption| {
             LoadError::Corruption { directory: directory.to_owned(), corruption, unread: None }
         })?;
     }

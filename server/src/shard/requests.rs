@@ -94,9 +94,9 @@ impl Shard {
         call: impl FnOnce(&mut Groups, Inputs<'_>, &mut dyn FnMut(Reply<'static>)),
     ) {
         let was_waiting = self.long.is_waiting();
-        let Self { groups, ids, broker, errors, clients, long, times, .. } = self;
+        let Self { groups, runtime, ids, broker, errors, clients, long, times, .. } = self;
         let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
-        let inputs = Inputs { times, ids, image, errors };
+        let inputs = Inputs { times, ids, image, errors, runtime };
         call(groups, inputs, &mut |reply| long.reply(clients.answers(), reply));
         if was_waiting && !self.long.is_waiting() {
             self.queue_long();
@@ -104,8 +104,8 @@ impl Shard {
     }
 
     pub(super) fn of_groups(&mut self) -> (&mut Groups, Inputs<'_>, &mut Connections) {
-        let Self { groups, ids, broker, errors, clients, times, .. } = self;
+        let Self { groups, runtime, ids, broker, errors, clients, times, .. } = self;
         let (times, ids, image) = (*times, ids.as_mut(), &**broker.image());
-        (groups, Inputs { times, ids, image, errors }, clients.answers())
+        (groups, Inputs { times, ids, image, errors, runtime }, clients.answers())
     }
 }

@@ -12,7 +12,7 @@ impl Shard {
     /// Performs a slice. Returns the slice to ask for next, or None after the last. If the state
     /// cannot be removed now, it returns the same slice, so that the admin side asks again.
     pub(super) fn reset(&mut self, reset: Reset) -> Option<Reset> {
-        if self.groups.is_closed() {
+        if self.runtime.is_closed() {
             return Some(reset);
         }
         match reset {
@@ -23,21 +23,21 @@ impl Shard {
                 has_more.then_some(Reset::Transactions)
             }
             Reset::Groups(mut from) => {
-                let until = self.groups.log().progress().accepted() + OPERATIONS_OF_SLICE;
+                let until = self.runtime.log().progress().accepted() + OPERATIONS_OF_SLICE;
                 loop {
                     let (groups, inputs, connections) = self.of_groups();
                     from = groups.reset_slice(from, inputs, |reply| connections.reply(reply));
-                    let has_enough = self.groups.log().progress().accepted() >= until;
-                    if from.is_none() || has_enough || self.groups.is_closed() {
+                    let has_enough = self.runtime.log().progress().accepted() >= until;
+                    if from.is_none() || has_enough || self.runtime.is_closed() {
                         return from.map(|from| Reset::Groups(Some(from)));
                     }
                 }
             }
             Reset::Cluster => {
-                let Self { controller, broker, groups, ids, errors, times, .. } = self;
+                let Self { controller, broker, runtime, ids, errors, times, .. } = self;
                 let controller = controller.as_mut()?;
                 let (view, ids) = (broker.view(), ids.as_mut());
-                let inputs = controller::Inputs { times: *times, view, ids, errors, log: groups };
+                let inputs = controller::Inputs { times: *times, view, ids, errors, runtime };
                 controller.reset(inputs);
                 let new = controller.accepted();
                 Some(Reset::Taken { topics: new.version(), access: new.access_version() })

@@ -55,11 +55,19 @@ impl Shard {
         act: impl FnOnce(&mut Shares, &mut Inputs<'_>, &mut Vec<Command>),
     ) {
         let mut effects = Effects::default();
-        let Self { shares, groups, partitions, broker, commands, times, .. } = self;
+        let Self { shares, runtime, partitions, broker, commands, times, .. } = self;
         let (image, config) = (&**broker.image(), broker.config());
-        let effect = &mut effects;
-        let mut inputs =
-            Inputs { times: *times, image, config, log: groups, partitions, effects: effect };
+        let (placement, shard) = (broker.common().placement, broker.number());
+        let mut inputs = Inputs {
+            times: *times,
+            image,
+            config,
+            placement,
+            shard,
+            runtime,
+            partitions,
+            effects: &mut effects,
+        };
         act(shares, &mut inputs, commands);
         self.perform(effects);
     }
@@ -73,7 +81,7 @@ impl Shard {
         loop {
             let mut is_idle = true;
             self.on_shares(|shares, inputs, _| is_idle = !shares.settle(inputs));
-            for (slot, state_call) in self.groups.take_state_calls() {
+            for (slot, state_call) in self.groups.take_state_calls(&self.runtime) {
                 is_idle = false;
                 self.on_shares(|shares, inputs, out| {
                     shares.ask_leaders(inputs, slot, state_call, out);
@@ -147,25 +155,28 @@ impl Shard {
     /// After a power loss: removes share state of records that logs have lost.
     pub(super) fn forget_lost_shares(&mut self) {
         let states = self.shares.states_mut();
-        let waiting = states.forget_lost(&mut self.groups, self.times, &self.partitions);
+        let waiting = states.forget_lost(&mut self.runtime, self.times, &self.partitions);
         if !waiting.is_empty() {
             tracing::warn!(
                 "{} partitions have lost records that share groups knew and that were not synced",
                 waiting.len()
             );
         }
-        let until = self.groups.log().progress().accepted();
+        let until = self.runtime.log().progress().accepted();
         self.partitions.withhold(waiting, until);
     }
 
-    /// Notes that a partition of share state is flushed up to a position.
-    pub(super) fn share_state_flushed(&mut self, slot: Slot, position: u64) {
-        self.on_shares(|shares, inputs, _| shares.flushed(inputs, slot, position));
-    }
-
-    /// Sends answers that depend on share state that is durable now.
-    pub(super) fn send_state_answers(&mut self) {
-        self.on_shares(|shares, inputs, out| shares.send_state_answers(inputs, out));
+    /// Continues the work that waited for share state that is now durable.
+    pub(super) fn share_states_flushed(&mut self) {
+        let Self { runtime, shares, .. } = &*self;
+        let slots = runtime.moved_slots().filter_map(|(it, at)| Some((Slot(it.place()?), at)));
+        let moved: Vec<_> = slots.filter(|(slot, _)| shares.awaits_flush(*slot)).collect();
+        for (slot, position) in moved {
+            self.on_shares(|shares, inputs, _| shares.flushed(inputs, slot, position));
+        }
+        if self.shares.has_state_answers() {
+            self.on_shares(|shares, inputs, out| shares.send_state_answers(inputs, out));
+        }
     }
 
     pub(super) fn state_question(&mut self, question: StateQuestion) {

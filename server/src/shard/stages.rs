@@ -19,8 +19,11 @@ pub(super) enum End {
     Handled,
     /// Nothing was done yet, because it would take more than a slice.
     Later,
-    /// The connection is to be closed for this reason: the frame is no request that can be
-    /// answered.
+    /// Nothing was done yet, because this node does not serve the request's slot yet, or has to
+    /// prove that it does.
+    Unserved,
+    /// The frame is no request that can be answered. Its connection is to be closed for this
+    /// reason.
     Close(String),
 }
 
@@ -55,7 +58,10 @@ impl Shard {
 
     fn pass(&mut self, frame: Frame<'_>) -> Flow<()> {
         self.authenticated(frame)?;
-        let Arrived { header, body, request } = self.decode(frame)?;
+        let Arrived { header, body, mut request } = self.decode(frame)?;
+        if self.runtime.replication().is_some() {
+            request = self.await_leader(frame.id, &header, (request, body))?;
+        }
         let api = request.api_key();
         self.weigh(&header, &request)?;
         let (mut request, screened) = self.screen(frame.id, &header, request)?;
@@ -128,8 +134,8 @@ impl Shard {
         Flow::Continue((request, screened))
     }
 
-    /// Takes the request's place in the order of the connection's answers.
-    fn admit<'f>(
+    /// Reserves the place of the request's answer: a connection gets its answers in order.
+    pub(super) fn admit<'f>(
         &mut self,
         id: ConnectionId,
         api: ApiKey,
@@ -158,9 +164,9 @@ impl Shard {
         is_charged
     }
 
-    /// Notes how the answer is amended by what was denied. The parts of the shard that decode the
-    /// body again get a body without it.
-    fn amend<'f>(
+    /// Notes how to amend the answer if parts of the request are denied. Encodes the request again
+    /// without these parts, because some parts of the shard decode its body again.
+    pub(super) fn amend<'f>(
         &mut self,
         call: &mut Call<'f>,
         request: Routed<'f>,

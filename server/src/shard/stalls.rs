@@ -77,7 +77,7 @@ impl Shard {
         let Seen { handled, has_waiting } = self.stalls.seen;
         let has_work = has_waiting
             || handled != self.counters.requests_handled
-            || !self.groups.is_flushed()
+            || !self.runtime.is_flushed()
             || !self.partitions.is_quiet();
         let next_look = self.stalls.next_look();
         // If a timer does not fire in time, only this deadline may cause a turn that finds it late.

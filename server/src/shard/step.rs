@@ -1,19 +1,14 @@
 //! The step (one event in, commands out), and the end of a turn, when timers and flushes are due.
 
-use super::topics::Others;
 use super::{Command, Event, Shard, Stopping};
 use crate::calendar::civil_time;
 use crate::clock::{Times, earliest};
 use crate::cluster::ClusterImage;
-use crate::groups::{Completed, Inputs, TurnEnd};
+use crate::groups::Inputs;
 use crate::net::{ConnectionId, Gone, Kind};
-use crate::partitions::{
-    Bounds, Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, PartitionId, Partitions,
-    Reply,
-};
-use crate::placement::{CONTROLLER, Slot, TransactionsPartition};
-use crate::topics::InternalTopic;
-use muster_storage::{FileDone, FileId, FileKey, ShardLog};
+use crate::partitions::{Effects, Outcome, Partitions, Reply};
+use crate::placement::CONTROLLER;
+use muster_storage::{FileId, FileKey};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -21,7 +16,7 @@ impl Shard {
     /// Handles one event.
     pub fn step(&mut self, times: Times, event: Event<'_>, commands: &mut Vec<Command>) {
         self.advance(times);
-        if self.groups.is_failed() {
+        if self.upkeep.is_failed() {
             return;
         }
         if std::mem::take(&mut self.may_have_lost_records) {
@@ -70,23 +65,22 @@ impl Shard {
         self.count_turn();
         self.clients.begin_turn(received_until);
         self.look_at_stalls();
-        assert!(!self.groups.is_failed(), "the shard has failed");
+        assert!(!self.upkeep.is_failed(), "the shard has failed");
+        self.tick_replicas();
         self.forget_slice();
         self.expire();
         self.transactions_turn();
         let quotas = self.broker.image().client_quotas();
-        self.clients.resume(self.groups.is_closed(), quotas, &mut self.commands);
+        self.clients.resume(self.runtime.is_closed(), quotas, &mut self.commands);
         self.release_gone();
         self.shares_turn();
         self.log_near_limits();
-        let Self { groups, controller, transactions, shares, commands: out, .. } = self;
-        let others = &mut Others { controller, transactions, shares };
-        if groups.find_faults(self.times.now, others, out) {
+        if self.has_faults() {
             self.clients.drop_output();
             commands.append(&mut self.commands);
             return Some(self.times.now);
         }
-        self.end_turn_of_groups();
+        self.end_turn_of_log();
         let Self { clients, partitions, commands: out, .. } = self;
         let files_max = partitions.open_files_max();
         clients.end_turn(files_max, |files, out| open_held(partitions, files, out), out);
@@ -108,7 +102,8 @@ impl Shard {
         self.times.jumped_ms = self.clock_watch.jumped_ms();
         let times = self.times;
         self.turn_began.get_or_insert(times.micros);
-        self.groups.advance(times);
+        self.runtime.advance(times.now, times.wall, times.micros);
+        self.groups.advance(times.now, self.runtime.log());
         self.clients.advance(times.now);
     }
 
@@ -146,6 +141,7 @@ impl Shard {
             self.count_partitions();
             self.long.connection_closed(id);
             self.telemetry.connection_closed(id.0);
+            self.confirmed_reads.take(id);
             self.queue_long();
         }
         files.into_iter().for_each(|file| self.release(file));
@@ -156,93 +152,6 @@ impl Shard {
         let mut ops = Vec::new();
         self.partitions.release(file, &mut ops);
         self.commands.extend(ops.into_iter().map(Command::File));
-    }
-
-    fn file_done(&mut self, done: FileDone) {
-        let mut effects = Effects::default();
-        match self.groups.file_done(self.times.now, done, &mut self.commands) {
-            Completed::Log => return self.log_done(),
-            Completed::Internal => return,
-            Completed::Read(token, batches) => {
-                self.partitions.log_read(token, batches, &mut effects)
-            }
-            Completed::Other(done) => self.partitions.file_done(done, &mut effects),
-        }
-        self.perform(effects);
-    }
-
-    /// Called when a file operation of the log is done. Continues the work that waits for the
-    /// positions that are durable now.
-    fn log_done(&mut self) {
-        let mut of_shares = Vec::new();
-        for (partition, flushed) in self.groups.moved() {
-            self.clients.answers().flushed(partition, flushed);
-            let index = partition.index;
-            match InternalTopic::of(partition) {
-                InternalTopic::TransactionState => {
-                    self.transactions.flushed(TransactionsPartition(index), flushed);
-                }
-                InternalTopic::ShareState => of_shares.push((Slot(index), flushed)),
-                InternalTopic::Cluster | InternalTopic::ConsumerOffsets => {}
-            }
-        }
-        self.partitions.shard_log_flushed(self.groups.log().progress().flushed());
-        for (slot, flushed) in of_shares {
-            self.share_state_flushed(slot, flushed);
-        }
-        self.send_state_answers();
-        self.send_marked();
-        self.publish();
-        self.report_ends();
-        self.answer_inquiries();
-    }
-
-    /// Sends changes of the cluster that are durable.
-    pub(super) fn publish(&mut self) {
-        if let Some(controller) = &mut self.controller {
-            controller.publish(self.groups.cluster_flushed(), &mut self.commands);
-        }
-    }
-
-    /// Reports the readable ends of the partitions whose ends the last operation of the log moved.
-    pub(crate) fn report_ends(&mut self) {
-        let mut effects = Effects::default();
-        for (partition, end, stable) in self.groups.moved_ends() {
-            let topic = InternalTopic::of(partition).id();
-            let id = PartitionId { topic, index: partition.index as i32 };
-            let bounds =
-                Bounds { log_start: ShardLog::LOG_START_OFFSET, high_watermark: end, stable };
-            self.partitions.log_flushed(id, bounds, INTERNAL_RECORD_BYTES, &mut effects);
-        }
-        self.perform(effects);
-    }
-
-    /// Plans a read of the log.
-    fn read_log(&mut self, read: LogRead) {
-        if !self.groups.read_log(read, &mut self.commands) {
-            let mut effects = Effects::default();
-            self.partitions.log_read(read.token, Ok(LogBatches::default()), &mut effects);
-            self.perform(effects);
-        }
-    }
-
-    fn end_turn_of_groups(&mut self) {
-        let Self {
-            groups,
-            controller,
-            transactions,
-            shares,
-            commands,
-            times,
-            stopping,
-            clients,
-            ..
-        } = self;
-        let (now, is_stopping) = (times.now, *stopping != Stopping::No);
-        let others = &mut Others { controller, transactions, shares };
-        let connections = clients.connections();
-        let mut turn = TurnEnd { now, is_stopping, others, connections };
-        groups.end_turn(&mut turn, commands);
     }
 
     /// Carries out the effects of the partitions.
@@ -309,7 +218,7 @@ impl Shard {
 
     /// Takes a new image: adds and removes partitions, and removes offsets of deleted topics.
     pub(super) fn image_changed(&mut self, image: Arc<ClusterImage>) {
-        let Self { broker, clients, groups, partitions, ids, errors, times, .. } = self;
+        let Self { broker, clients, groups, runtime, partitions, ids, errors, times, .. } = self;
         let Some(before) = broker.set_image(image) else { return };
         // Reports even if access is unchanged: shard 0 may have been loaded again, and its new
         // controller does not know yet which access this shard has taken.
@@ -319,7 +228,7 @@ impl Shard {
         }
         let (image, config) = (broker.image(), broker.config());
         clients.set_config(config);
-        let inputs = Inputs { times: *times, ids: ids.as_mut(), image, errors };
+        let inputs = Inputs { times: *times, ids: ids.as_mut(), image, errors, runtime };
         groups.image_changed(config, &before, inputs, |reply| clients.answers().reply(reply));
         self.transactions.set_config(config);
         self.telemetry.image_changed(&before, image);
@@ -347,7 +256,7 @@ impl Shard {
 
     fn next_deadline(&self) -> Option<i64> {
         earliest([
-            self.groups_deadline(),
+            earliest(self.log_deadline()),
             self.transactions.questions_deadline(),
             self.transactions_deadline(),
             self.partitions.next_deadline(),
@@ -357,6 +266,7 @@ impl Shard {
             self.has_work().then_some(self.times.now),
             self.stop_deadline(),
             self.look_deadline(),
+            self.tick_deadline(),
         ])
     }
 
@@ -368,7 +278,7 @@ impl Shard {
     }
 
     /// Whether input waits that cannot be handled, because the log accepts no operation.
-    fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         self.clients.has_waiting() && !self.has_work()
     }
 
@@ -376,15 +286,9 @@ impl Shard {
     /// that cannot be handled.
     fn shares_deadline(&self) -> Option<i64> {
         let slices = self.shares.slices_deadline(self.times.now);
-        let slices = slices.filter(|_| !self.groups.is_closed());
+        let slices = slices.filter(|_| !self.runtime.is_closed());
         let others = self.shares.deadline().filter(|_| !self.is_blocked());
         earliest([slices, others])
-    }
-
-    /// The time when the groups need the next turn.
-    fn groups_deadline(&self) -> Option<i64> {
-        let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
-        self.groups.deadline(now, is_stopping, self.is_blocked())
     }
 
     /// Syncs some partitions; returns whether any had to be synced.
@@ -402,13 +306,10 @@ impl Shard {
         // Partitions stop asking the coordinators of transactions, whose shards may have stopped.
         // The producers get an error and retry.
         self.end_questions(i64::MAX);
-        if !self.groups.is_flushed() {
+        if !self.runtime.is_flushed() {
             return;
         }
-        if !self.partitions.is_quiet()
-            || self.syncs_partitions()
-            || self.groups.awaits_snapshot(since, self.times.now)
-        {
+        if !self.partitions.is_quiet() || self.syncs_partitions() || self.awaits_upkeep(since) {
             return;
         }
         self.clients.end_all(&mut self.commands);

@@ -3,7 +3,7 @@
 use super::Common;
 use crate::cluster::ClusterImage;
 use crate::controller::{Accepted, Controller};
-use crate::groups::Slots;
+use crate::groups::{Groups, Slots};
 use crate::placement::CONTROLLER;
 use crate::shares::{Shares, SlotStates};
 use crate::topics::{self, InternalTopic};
@@ -47,23 +47,17 @@ impl TopicSet for Internal {
             InternalTopic::ShareState => Some(self.shares.topic()),
         }
     }
-
-    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
-        act(self.slots.topic());
-        act(self.transactions.topic());
-        act(self.shares.topic());
-        self.image.iter_mut().for_each(|it| act(it.topic()));
-    }
 }
 
-/// The parts of a shard that have the topics beside the groups.
-pub(super) struct Others<'s> {
+/// The parts of a shard that have the state machines of its internal topics while it serves.
+pub(super) struct Topics<'s> {
+    pub(super) groups: &'s mut Groups,
     pub(super) controller: &'s mut Option<Controller>,
     pub(super) transactions: &'s mut Transactions,
     pub(super) shares: &'s mut Shares,
 }
 
-impl TopicSet for Others<'_> {
+impl TopicSet for Topics<'_> {
     fn rules(&self) -> TopicRules {
         topics::RULES
     }
@@ -71,21 +65,16 @@ impl TopicSet for Others<'_> {
     fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
         match InternalTopic::of_number(number)? {
             InternalTopic::Cluster => self.controller.as_mut().map(Controller::topic),
+            InternalTopic::ConsumerOffsets => Some(self.groups.topic()),
             InternalTopic::TransactionState => Some(self.transactions.topic()),
             InternalTopic::ShareState => Some(self.shares.states_mut().topic()),
-            InternalTopic::ConsumerOffsets => None,
         }
     }
 
-    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
-        act(self.transactions.topic());
-        act(self.shares.states_mut().topic());
-        self.controller.iter_mut().for_each(|it| act(it.topic()));
-    }
-
-    /// The image and the share states are read as a whole when a snapshot is opened, so their
-    /// damage is found there.
+    /// Damage of the image or of share states is not reported here: it was found when the snapshot
+    /// was opened, because they are then read as a whole.
     fn damage(&mut self) -> Option<Damage> {
-        self.transactions.coordinators().damage()
+        let Self { groups, transactions, controller: _, shares: _ } = self;
+        groups.slots().damage().or_else(|| transactions.coordinators().damage())
     }
 }

@@ -7,11 +7,11 @@ use crate::dispatch::Call;
 use crate::groups::Marked;
 use crate::mailbox::Letter;
 use crate::partitions::{Effects, OpenBySlot};
-use crate::transactions::{Answered, Inputs, Sender, Step, Transactions};
+use crate::transactions::{Answered, ForSlot, Inputs, Sender, Transactions};
 use muster_codec::TransactionRequest;
 use muster_codec::messages::InitProducerIdRequest;
 use muster_codec::records::OFFSETS_TOPIC;
-use muster_transactions::message::{Marker, Reported, ToSlot, ToSlotBody, Verdict};
+use muster_transactions::message::{Marker, Reported, ToSlotBody, Verdict};
 
 impl Shard {
     pub(super) fn transaction_request(&mut self, call: &Call<'_>, request: TransactionRequest<'_>) {
@@ -35,10 +35,10 @@ impl Shard {
     }
 
     pub(super) fn of_transactions(&mut self) -> (&mut Transactions, Inputs<'_>) {
-        let Self { transactions, groups, broker, controller_requests, errors, times, .. } = self;
+        let Self { transactions, runtime, broker, controller_requests, errors, times, .. } = self;
         let (times, image, producer_ids) =
             (*times, &**broker.image(), controller_requests.producer_ids());
-        (transactions, Inputs { times, image, log: groups, producer_ids, errors })
+        (transactions, Inputs { times, image, runtime, producer_ids, errors })
     }
 
     /// Called after the log is replayed.
@@ -51,7 +51,7 @@ impl Shard {
     /// Fires timers of transactions that are due, and performs the syncs that decisions wait for.
     pub(super) fn transactions_turn(&mut self) {
         let now = self.times.now;
-        if !self.groups.is_closed() && self.transactions.deadline().is_some_and(|at| at <= now) {
+        if !self.runtime.is_closed() && self.transactions.deadline().is_some_and(|at| at <= now) {
             let (transactions, inputs) = self.of_transactions();
             transactions.expire(inputs);
         }
@@ -68,7 +68,7 @@ impl Shard {
         if self.partitions.has_syncs_to_start() {
             return Some(self.times.now);
         }
-        self.transactions.deadline().filter(|_| !self.groups.is_closed())
+        self.transactions.deadline().filter(|_| !self.runtime.is_closed())
     }
 
     pub(super) fn letters(&mut self, from: u32, letters: Vec<Letter>) {
@@ -83,20 +83,23 @@ impl Shard {
     /// Handles letters until none is left. Then passes on the answers and mail that this caused.
     pub(super) fn settle_transactions(&mut self) {
         loop {
-            let (transactions, mut inputs) = self.of_transactions();
-            match transactions.next_step(&mut inputs) {
-                Some(Step::Slot { coordinator, message }) => self.take(coordinator, message),
-                Some(Step::Done) => {}
-                None if self.transactions.begin_sync() => {
-                    let mut effects = Effects::default();
-                    self.partitions.sync_for_reports(&mut effects);
-                    self.perform(effects);
+            if self.transactions.has_letters() {
+                let (transactions, mut inputs) = self.of_transactions();
+                if let Some(letter) = transactions.next_letter(&mut inputs) {
+                    self.take(letter);
                 }
-                None => break,
+            } else if self.transactions.begin_sync() {
+                let mut effects = Effects::default();
+                self.partitions.sync_for_reports(&mut effects);
+                self.perform(effects);
+            } else {
+                break;
             }
         }
-        for reply in self.transactions.take_answers() {
-            self.clients.answers().reply(reply);
+        if self.transactions.has_answers() {
+            for reply in self.transactions.take_answers() {
+                self.clients.answers().reply(reply);
+            }
         }
         let Self { transactions, controller_requests, commands, .. } = self;
         controller_requests.ask_for_ids(commands);
@@ -112,7 +115,7 @@ impl Shard {
     }
 
     /// Takes a message to a slot of this shard.
-    fn take(&mut self, coordinator: u32, message: ToSlot) {
+    fn take(&mut self, ForSlot { coordinator, message }: ForSlot) {
         let mut effects = Effects::default();
         match message.body {
             // The link between coordinator and slot has already handled this message.
@@ -146,7 +149,7 @@ impl Shard {
         }
         if !offsets.is_empty() {
             let of_groups = Marker { partitions: offsets, ..marker };
-            self.groups.mark_transaction(now, coordinator, &of_groups);
+            self.groups.mark_transaction(&mut self.runtime, now, coordinator, &of_groups);
             self.send_marked();
         }
     }
@@ -155,7 +158,7 @@ impl Shard {
     /// that sent them.
     pub(super) fn send_marked(&mut self) {
         let mut effects = Effects::default();
-        for marked in self.groups.take_marked() {
+        for marked in self.groups.take_marked(&self.runtime) {
             match marked {
                 Marked::ByCoordinator(to, message) => self.transactions.send(to, message),
                 Marked::ByRequest(number) => {
@@ -196,11 +199,11 @@ impl Shard {
         let answered = self.transactions.reported(slot, coordinator, reported);
         let Some(Answered { open, by_all }) = answered else { return };
         let mut are_marked = self.partitions.reported(wall, &open, reported, effects);
-        self.groups.reported(now, &open, reported);
+        self.groups.reported(&mut self.runtime, now, &open, reported);
         if by_all {
             let epoch = reported.stamp.coordinator_epoch;
             are_marked &= self.partitions.abort_unknown(wall, slot, epoch, effects);
-            self.groups.abort_unknown(now, epoch);
+            self.groups.abort_unknown(&mut self.runtime, now, epoch);
         }
         if !are_marked {
             self.transactions.report_again(now, slot, coordinator);

@@ -47,7 +47,7 @@ impl Shard {
         }
         let refused = self.groups.last_refused();
         words.extend(refused.filter(|(at, _)| is_shown(*at, now)).map(|(_, words)| words));
-        words.extend(self.groups.log_trouble());
+        words.extend(self.upkeep.trouble());
         words.extend(self.partitions.files_trouble());
         words
     }
