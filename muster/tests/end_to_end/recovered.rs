@@ -43,6 +43,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
         stopwatch: || 0,
         space: Default::default(),
         token_keys: Default::default(),
+        nodes: None,
         log_sizes: LogSizes {
             segment_bytes: Some(1 << 20),
             operation_bytes_max: 1 << 16,

@@ -75,9 +75,9 @@ fn operations_that_the_log_refuses_are_counted_whatever_their_topic() {
     let mut world = World::new(&[]);
     let too_large = "v".repeat(world.common.log_sizes.operation_bytes_max + 1);
     let record = config_record(GROUP_RESOURCE, "g", "key", Some(too_large));
-    let Shard { controller, groups, .. } = &mut world.shard;
+    let Shard { controller, runtime, .. } = &mut world.shard;
     let controller = controller.as_mut().unwrap();
-    controller.write_records(groups, world.now, None, vec![record]).unwrap_err();
+    controller.write_records(runtime, world.now, None, vec![record]).unwrap_err();
     assert_eq!(world.totals().of("log_operations_refused"), 1);
 }
 
@@ -174,7 +174,7 @@ fn a_scrape_costs_a_shard_the_same_however_many_groups_it_has() {
 /// does not lengthen. It is the minimum of several tries, because the first tries fill caches.
 fn scrape_cost(groups: u64) -> i64 {
     let mut world = World::new(&[]);
-    let (slots, _) = world.shard.groups.parts();
+    let slots = world.shard.groups.slots_mut();
     for group in 0..groups {
         let record = super::world::commit(group, 0, Some(1));
         let slot = slots.slot_of(record.group_id());

@@ -92,7 +92,7 @@ fn config(value: Option<i64>) -> ClusterRecord<'static> {
 }
 
 fn accepted(world: &World) -> u64 {
-    world.shard.groups.log().progress().accepted()
+    world.shard.runtime.log().progress().accepted()
 }
 
 fn contents(world: &mut World) -> Contents {

@@ -61,7 +61,7 @@ fn a_deletion_is_forgotten_after_the_replay_of_a_short_log() {
     let mut world = World::new(&[]);
     let mut records: Vec<_> = (1..=20).map(topic).collect();
     records.extend(deletion(Uuid([7; 16]), "t7", world.now));
-    let (_, log) = world.shard.groups.parts();
+    let log = world.shard.runtime.log_mut();
     log.append(topics::CLUSTER, world.now, &records).unwrap();
     world.turn();
     world.pass(FLUSH_MS);
@@ -126,7 +126,7 @@ fn a_transaction_keeps_the_offsets_of_a_topic_that_is_created_again() {
     assert_eq!((0..OFFSETS).find(|partition| world.committed(1, *partition).is_some()), None);
     let slot = world.common.placement.group_slot("g1");
     let marker = EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 2 };
-    world.shard.groups.end_transaction(slot, world.now, PRODUCER, marker);
+    world.end_transaction(slot, PRODUCER, marker);
     world.pass(FLUSH_MS);
     assert_eq!(world.committed(1, 3), Some(70));
     world.restart();
@@ -144,7 +144,7 @@ pub(super) fn delete(world: &mut World, id: Uuid, name: &str) {
 /// Writes the records of a deletion, but no shard gets the image.
 pub(super) fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
     let records = deletion(id, name, deleted_at);
-    let (_, log) = world.shard.groups.parts();
+    let log = world.shard.runtime.log_mut();
     log.append(topics::CLUSTER, world.now, &records).unwrap();
     world.turn();
     world.pass(FLUSH_MS);

@@ -48,7 +48,7 @@ fn the_sizes_of_internal_topics_are_parts_of_the_log_and_the_same_after_a_restar
     (0..700).for_each(|it| world.append(&commit(it % 7, it % 3, Some(it as i64))));
     let before = sizes(&mut world);
     let bytes: i64 = before.values().sum();
-    let of_log: u64 = world.shard.groups.log().sizes().map(|(_, bytes)| bytes).sum();
+    let of_log: u64 = world.shard.runtime.log().sizes().map(|(_, bytes)| bytes).sum();
     assert!(before.len() > 1 && before.keys().all(|(topic, _)| topic == OFFSETS_TOPIC));
     assert!(bytes > 0 && bytes.unsigned_abs() <= of_log, "{bytes} of {of_log}");
     world.restart();

@@ -84,7 +84,7 @@ const STORIES: &[Story] = &[
     ),
     story(
         Limit::AmendmentBytes,
-        "server/src/net/amend.rs",
+        "server/src/net/amendments.rs",
         "what_waits_is_limited_and_counted_until_it_is_answered_or_closed",
     ),
     story(
@@ -108,7 +108,7 @@ const STORIES: &[Story] = &[
     ),
     story(
         Limit::InputBytes,
-        "server/src/net/input.rs",
+        "server/src/net/inputs.rs",
         "connections_with_large_input_wait_and_the_others_continue",
     ),
     story(
@@ -125,7 +125,7 @@ const STORIES: &[Story] = &[
     story(Limit::HandshakeBytes, "server/src/reactor/handshakes.rs", "both_limits_count"),
     story(
         Limit::LogBytes,
-        "server/src/net/input.rs",
+        "server/src/net/inputs.rs",
         "no_client_is_closed_for_a_log_that_takes_nothing",
     ),
     story(

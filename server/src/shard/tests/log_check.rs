@@ -130,7 +130,7 @@ fn a_damaged_log_is_rewritten_from_memory() {
         world.pass(LONG_MS);
         let totals = world.totals();
         assert_eq!((totals.of("log_rewritten"), totals.of("log_damaged")), (1, 0), "seed {seed}");
-        assert!(!world.shard.groups.is_log_broken() && !world.is_failed(), "seed {seed}");
+        assert!(!world.shard.upkeep.is_log_broken() && !world.is_failed(), "seed {seed}");
         assert!(
             world.shard.troubles()[0].contains("found 1 times; the log was rewritten from memory")
         );
@@ -234,7 +234,7 @@ fn a_kill_during_a_rewrite_loses_nothing() {
     for (seed, ms) in (1..).zip([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]) {
         let (mut world, mut random) = mixed(seed);
         world.pass(LONG_MS);
-        world.shard.groups.rewrite("a test");
+        world.shard.upkeep.rewrite("a test");
         for _ in 0..ms {
             change_anything(&mut world, &mut random);
             world.pass(1);
@@ -269,7 +269,7 @@ fn change_anything(world: &mut World, random: &mut Random) {
 
 /// All durable state, as text.
 fn state(world: &mut World) -> Vec<String> {
-    world.shard.groups.parts().0.load_all();
+    world.shard.groups.slots_mut().load_all();
     let groups = world.shard.groups.slots().durable_state();
     let mut state: Vec<_> = groups.iter().map(|it| format!("{it:?}")).collect();
     state.extend(world.shard.inspect().transactional_ids().iter().map(|it| format!("{it:?}")));

@@ -1,7 +1,7 @@
 //! Share state in the shard's log.
 
 use super::deleted_topics::{delete, topic, write_deletion};
-use super::world::{FLUSH_MS, Random, World};
+use super::world::{FLUSH_MS, Random, World, commit};
 use crate::cluster::state_slot;
 use crate::mailbox::ToShares;
 use crate::placement::Slot;
@@ -85,9 +85,9 @@ impl World {
         let (slot, key) = key(random.below(KEYS));
         let states = self.shard.shares.states().of(slot).unwrap();
         let records = change(states, &key, self.now, random);
-        if !records.is_empty() && !self.shard.groups.is_closed() {
-            let (shares, groups) = (&mut self.shard.shares, &mut self.shard.groups);
-            shares.states_mut().write(groups, slot, self.now, &records).unwrap();
+        if !records.is_empty() && !self.shard.runtime.is_closed() {
+            let (shares, runtime) = (&mut self.shard.shares, &mut self.shard.runtime);
+            shares.states_mut().write(runtime, slot, self.now, &records).unwrap();
         }
         self.turn();
     }
@@ -107,8 +107,8 @@ impl World {
         let record = ShareRecord { key: key.to_record(), value: ShareValue::Snapshot(value) };
         let topic = self.shard.broker.image().topic_by_id(key.topic_id).unwrap();
         let slot = state_slot(topic, key.partition, self.common.placement).unwrap();
-        let (shares, groups) = (&mut self.shard.shares, &mut self.shard.groups);
-        shares.states_mut().write(groups, slot, self.now, &[record]).unwrap();
+        let (shares, runtime) = (&mut self.shard.shares, &mut self.shard.runtime);
+        shares.states_mut().write(runtime, slot, self.now, &[record]).unwrap();
         self.turn();
         self.pass(FLUSH_MS);
     }
@@ -178,8 +178,8 @@ impl World {
             let (slot, request) = (slot.unwrap(), Initialize { state_epoch: 1, start_offset: 0 });
             let states = self.shard.shares.states().of(slot).unwrap();
             let record = states.initialize(&key, request, &Everything, Wall(self.now)).unwrap();
-            let (shares, groups) = (&mut self.shard.shares, &mut self.shard.groups);
-            shares.states_mut().write(groups, slot, self.now, record.as_slice()).unwrap();
+            let (shares, runtime) = (&mut self.shard.shares, &mut self.shard.runtime);
+            shares.states_mut().write(runtime, slot, self.now, record.as_slice()).unwrap();
             self.turn();
             self.pass(1);
         }
@@ -273,6 +273,16 @@ fn share_state_of_many_partitions_is_written_in_slices_that_wait_for_the_log() {
     assert!(indexes.eq(0..partitions as i32), "in order");
     world.restart();
     assert_eq!(world.share_topics(), [(WIDE, partitions)].into());
+}
+
+#[test]
+fn an_answer_without_a_record_does_not_wait_for_a_commit_that_lingers() {
+    let mut world = World::new(&["group.coordinator.append.linger.ms=500"]);
+    create_wide_topic(&mut world, 1);
+    (0..20).for_each(|group| world.append(&commit(group, 0, Some(1))));
+    ask(&mut world, "g", 1, StateRequest::Delete(vec![(WIDE, vec![0])]));
+    assert_eq!(world.mailed.len(), 1, "there is nothing to delete");
+    assert!(!world.shard.runtime.is_flushed(), "the commits linger");
 }
 
 #[test]

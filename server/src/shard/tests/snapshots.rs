@@ -18,7 +18,7 @@ pub(super) fn stop(mut world: World) -> World {
         world.append(&commit(number % 60, number % 8, Some(number as i64)));
         world.pass(0);
     }
-    assert!(world.shard.groups.is_snapshot_due(world.now), "a snapshot is due");
+    assert!(world.is_snapshot_due(), "a snapshot is due");
     world.step(Event::Mail(Message::Stop));
     world.pass(1_000);
     world
@@ -27,8 +27,8 @@ pub(super) fn stop(mut world: World) -> World {
 #[test]
 fn a_clean_stop_writes_the_snapshot_that_is_due() {
     let mut world = stopped(&[]);
-    assert!(world.stopped.is_some() && !world.shard.groups.is_snapshot_due(world.now));
-    let end = world.shard.groups.log().progress().accepted();
+    assert!(world.stopped.is_some() && !world.is_snapshot_due());
+    let end = world.shard.runtime.log().progress().accepted();
     let bytes = std::fs::read(world.path(SNAPSHOT_FILE_NAME)).unwrap();
     let header = Snapshot::open(&bytes).unwrap().header;
     assert!(header.from > end * 9 / 10, "{} of {end}", header.from);
@@ -39,7 +39,7 @@ fn a_clean_stop_writes_the_snapshot_that_is_due() {
 #[test]
 fn a_stop_does_not_wait_for_a_snapshot_if_so_configured() {
     let world = stopped(&["snapshot.on.stop.max.ms=0"]);
-    assert!(world.stopped.is_some() && world.shard.groups.is_snapshot_due(world.now));
+    assert!(world.stopped.is_some() && world.is_snapshot_due());
 }
 
 /// A shard with unloaded transactional ids.

@@ -3,9 +3,8 @@
 
 use super::frames::frame;
 use super::world::World;
-use crate::clock::Times;
 use crate::net::ConnectionId;
-use crate::shard::Event;
+use crate::shard::{Event, Shard};
 use crate::stall::{FilesStanding, LOOK_MS, STALLED_MS};
 use muster_codec::messages::*;
 
@@ -44,8 +43,9 @@ fn a_join_that_waits_behind_a_timer_which_does_not_fire_shows() {
     let start = world.now;
     world.pass(1_000);
     let late_at = |world: &mut World, ms: i64| {
-        world.shard.groups.advance(Times::both(start + ms));
-        world.shard.groups.timers_late_since(start + ms).map(|since| since - start)
+        let Shard { groups, runtime, .. } = &mut world.shard;
+        groups.advance(start + ms, runtime.log());
+        groups.timers_late_since(start + ms).map(|since| since - start)
     };
     // The clock of groups advances by one second at most in each turn.
     let found: Vec<_> = (2..16).map(|s| late_at(&mut world, s * 1_000)).collect();

@@ -5,8 +5,8 @@ use super::snapshots::stop;
 use super::world::{GROUPS, PARTITIONS, Random, World, commit};
 use crate::groups::Slots;
 use crate::net::{Reply, VisibleAt};
-use crate::partitions::OffsetTransactions;
 use crate::placement::Slot;
+use crate::shard::Shard;
 use muster_codec::messages::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
@@ -42,7 +42,7 @@ fn begin(world: &mut World, producer_id: i64) {
     };
     let key = TransactionLogKey { transactional_id: transactional_id.into() };
     let record = TransactionRecord { key, value: Some(value) };
-    let (_, log) = world.shard.groups.parts();
+    let log = world.shard.runtime.log_mut();
     log.append(partition.log_partition(), world.now, [&record]).unwrap();
 }
 
@@ -73,7 +73,7 @@ impl Story {
         let (group, partition) = (random.below(GROUPS / 4), random.below(PARTITIONS));
         let offset = random.below(1_000) as i64;
         let producer = Producer { id: random.below(PRODUCERS) as i64, epoch: 1 };
-        if self.world.shard.groups.is_closed() {
+        if self.world.shard.runtime.is_closed() {
             return self.world.turn();
         }
         match self.random.below(10) {
@@ -89,9 +89,8 @@ impl Story {
     }
 
     fn append(&mut self, producer: Option<Producer>, record: &GroupRecord<'_>) {
-        let World { common, shard, now, .. } = &mut self.world;
-        let slot = common.placement.group_slot(record.group_id());
-        shard.groups.append_of(slot, *now, producer, std::slice::from_ref(record));
+        let slot = self.world.common.placement.group_slot(record.group_id());
+        self.world.append_of(slot, producer, std::slice::from_ref(record));
         self.expected.on(slot, |coordinator, _| match producer {
             None => coordinator.replay(record, 0),
             Some(producer) => coordinator.replay_in_transaction(producer, record, 0),
@@ -102,8 +101,7 @@ impl Story {
         let commits = self.random.below(3) > 0;
         let outcome = if commits { TransactionOutcome::Commit } else { TransactionOutcome::Abort };
         let marker = EndTxnMarker { outcome, coordinator_epoch: 2 };
-        let World { shard, now, .. } = &mut self.world;
-        shard.groups.end_transaction(slot, *now, producer, marker);
+        self.world.end_transaction(slot, producer, marker);
         self.expected.on(slot, |coordinator, _| {
             coordinator.replay_end_transaction(producer.id, outcome, 0);
         });
@@ -116,7 +114,7 @@ impl Story {
 
     /// Compares all groups with the expected state.
     fn check(&mut self) {
-        let (slots, _) = self.world.shard.groups.parts();
+        let slots = self.world.shard.groups.slots_mut();
         for group in 0..GROUPS / 4 {
             let id = format!("g{group}");
             assert_eq!(slots.fingerprint(&id), self.expected.fingerprint(&id), "{id}");
@@ -175,7 +173,7 @@ fn a_rewrite_of_the_log_keeps_what_is_committed_and_what_is_pending() {
         for round in 0..6 {
             for step in 0..300 {
                 if step == 100 {
-                    story.world.shard.groups.rewrite("a test");
+                    story.world.shard.upkeep.rewrite("a test");
                 }
                 story.change();
                 let ms = story.random.below(3) as i64;
@@ -275,12 +273,12 @@ fn an_offset_of_a_transaction_is_committed_by_its_marker() {
     assert_eq!(errors, [0]);
     assert_eq!(
         visible_at,
-        VisibleAt::position(slot.log_partition(), world.shard.groups.position(slot))
+        VisibleAt::position(slot.log_slot(), world.shard.runtime.position(slot.log_partition()))
     );
     assert_eq!((world.committed(1, 3), pending(&world)), (None, 1));
     let marker = EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 2 };
-    let marked = world.shard.groups.end_transaction(slot, world.now, PRODUCER, marker);
-    assert_eq!(marked, world.shard.groups.position(slot));
+    let marked = world.end_transaction(slot, PRODUCER, marker);
+    assert_eq!(marked, world.shard.runtime.position(slot.log_partition()));
     assert_eq!((world.committed(1, 3), pending(&world)), (Some(70), 0));
     world.turn();
     world.pass(10);
@@ -296,7 +294,7 @@ fn offsets_are_written_without_a_question_if_the_config_says_so() {
     let (is_asked, errors, _) = commit_or_ask(&mut world, "");
     assert_eq!((is_asked, errors, pending(&world)), (false, vec![0], 1));
     let slot = world.common.placement.group_slot("g1");
-    let described = OffsetTransactions::describe(&world.shard.groups, slot.0 as i32);
+    let described = world.producers_of(slot);
     assert!(described[0].current_txn_start_offset >= 0, "the transaction is open");
 }
 
@@ -318,12 +316,13 @@ type OpenTransaction = (i64, i64, i64);
 /// The transactions of a slot as clients see them: the last stable offset, the open transactions
 /// that DescribeProducers lists, and the aborted transaction at two offsets.
 fn seen(world: &mut World, slot: Slot) -> (i64, Vec<OpenTransaction>, [Option<i64>; 2]) {
-    let described = OffsetTransactions::describe(&world.shard.groups, slot.0 as i32);
+    let described = world.producers_of(slot);
     let open = described.iter().filter(|it| it.current_txn_start_offset >= 0);
     let open = open.map(|it| (it.producer_id, it.current_txn_start_offset, it.last_timestamp));
     let open = open.collect();
     let aborted = [0, 3].map(|offset| world.shard.groups.aborted_at(slot, 8, offset));
-    (world.shard.groups.stable_offset(slot), open, aborted)
+    let Shard { groups, runtime, .. } = &mut world.shard;
+    (groups.stable_offset(runtime, slot), open, aborted)
 }
 
 /// The time of the records of these tests.
@@ -341,13 +340,12 @@ fn with_open_and_aborted() -> (World, Slot) {
     assert_eq!(world.now, NOW);
     let slot = world.common.placement.group_slot("g1");
     let [open, aborted] = [7, 8].map(|id| Producer { id, epoch: 1 });
-    let groups = &mut world.shard.groups;
-    groups.append_of(slot, NOW, Some(aborted), &[commit(1, 1, Some(10))]);
-    groups.append_of(slot, NOW, None, &[commit(1, 0, Some(10))]);
-    groups.append_of(slot, NOW, Some(open), &[commit(1, 2, Some(10))]);
-    groups.append_of(slot, NOW, Some(aborted), &[commit(1, 1, Some(11))]);
+    world.append_of(slot, Some(aborted), &[commit(1, 1, Some(10))]);
+    world.append_of(slot, None, &[commit(1, 0, Some(10))]);
+    world.append_of(slot, Some(open), &[commit(1, 2, Some(10))]);
+    world.append_of(slot, Some(aborted), &[commit(1, 1, Some(11))]);
     let marker = EndTxnMarker { outcome: TransactionOutcome::Abort, coordinator_epoch: 3 };
-    groups.end_transaction(slot, NOW, aborted, marker);
+    world.end_transaction(slot, aborted, marker);
     world.turn();
     world.pass(10);
     (world, slot)
@@ -365,7 +363,7 @@ fn the_places_of_transactions_are_those_of_the_log_after_startup() {
     }
     let marker = EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 3 };
     let producer = Producer { id: 7, epoch: 1 };
-    world.shard.groups.end_transaction(slot, world.now, producer, marker);
+    world.end_transaction(slot, producer, marker);
     world.turn();
     world.pass(10);
     world.restart();
@@ -382,9 +380,9 @@ fn the_places_of_transactions_are_in_a_snapshot() {
     world.pass(10);
     assert!(world.unloaded > 0, "there is a snapshot");
     assert_eq!(seen(&mut world, slot), expected);
-    let first = world.shard.groups.log().log_end_offset(slot.log_partition());
+    let first = world.shard.runtime.log().log_end_offset(slot.log_partition());
     let (now, later) = (world.now, Producer { id: 9, epoch: 1 });
-    world.shard.groups.append_of(slot, now, Some(later), &[commit(1, 3, Some(10))]);
+    world.append_of(slot, Some(later), &[commit(1, 3, Some(10))]);
     world.turn();
     world.pass(10);
     let with_later = (2, vec![(7, 2, NOW), (9, first, now)], [Some(0), Some(0)]);
@@ -393,7 +391,7 @@ fn the_places_of_transactions_are_in_a_snapshot() {
     world.pass(10);
     assert_eq!(seen(&mut world, slot), with_later, "a snapshot, and the log after it");
 
-    world.shard.groups.give_up("a test wants it");
+    world.shard.upkeep.give_up("a test wants it");
     world.turn();
     world.pass(10);
     assert!(!world.path(SNAPSHOT_FILE_NAME).exists(), "it is put aside");

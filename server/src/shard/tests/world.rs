@@ -1,32 +1,39 @@
 //! A shard on a real directory, with small segments, and the tasks of a reactor.
 
 mod disk;
+mod node;
 
 use crate::clock::Times;
-use crate::cluster::Endpoint;
+use crate::cluster::{Endpoint, Endpoints};
 use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener, compaction};
 use crate::disk_space::DiskSpace;
+use crate::groups::OffsetMarkers;
 use crate::mailbox::ToController;
 use crate::net::{ClientCommand, ConnectionId};
+use crate::partitions::OffsetTransactions;
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::{
-    CertificateOrder, Command, Common, Event, ListenerIndex, LogSizes, Message, Shard, load,
+    CertificateOrder, Command, Common, Event, ListenerIndex, LogSizes, Message, Nodes, Shard, load,
     log_directory,
 };
 use crate::telemetry::Push;
 use crate::volume::Volume;
+use disk::Files;
+use muster_codec::messages::DescribedProducer;
+use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::{
     ClusterRecord, GroupRecord, OffsetCommitKey, OffsetCommitValue, TransactionLogKey,
     TransactionLogValue, TransactionRecord,
 };
 use muster_codec::{Uuid, Wall};
-use muster_coordinator::Ids;
 use muster_coordinator::limits::EXPIRE_RECORDS_MAX;
+use muster_coordinator::{Ids, Producer};
 use muster_counters::Totals;
-use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
+use muster_runtime::Turn;
+use muster_runtime::replicas::NodeId;
+use muster_storage::{CompactionConfig, FileDone, FileOp};
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
-use std::fs::File;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -75,7 +82,7 @@ impl Shard {
     /// Writes records of the cluster as the controller does.
     pub(crate) fn write_records(&mut self, records: Vec<ClusterRecord<'static>>) {
         let controller = self.controller.as_mut().unwrap();
-        controller.write_records(&mut self.groups, self.times.now, None, records).unwrap();
+        controller.write_records(&mut self.runtime, self.times.now, None, records).unwrap();
     }
 }
 
@@ -87,7 +94,7 @@ pub(crate) struct World {
     pub(crate) now: i64,
     /// How far the wall clock is ahead of the monotonic clock.
     pub(crate) wall_ahead: i64,
-    open: HashMap<FileId, File>,
+    files: Files,
     done: VecDeque<FileDone>,
     /// The writes to the log that a slow disk has not carried out.
     held: Option<Vec<FileOp>>,
@@ -118,12 +125,16 @@ impl World {
 
     /// Shard 0 of several. Mail to the others does not arrive.
     pub(crate) fn of_shards(shards: u32, configs: &[&str]) -> Self {
+        Self::of_nodes(shards, configs, None)
+    }
+
+    fn of_nodes(shards: u32, configs: &[&str], nodes: Option<Nodes>) -> Self {
         let configs = CONFIGS.iter().chain(configs).map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let config = Config::load("", &configs).unwrap();
         let common = Common {
             placement: config.placement(shards),
             config: Arc::new(config),
-            endpoints: (0..shards).map(endpoint).collect(),
+            endpoints: endpoints(nodes.as_ref().map(|it| it.own), shards),
             cluster_id: "test".into(),
             data: "/data".into(),
             known_logs: Arc::new([]),
@@ -134,6 +145,7 @@ impl World {
             stopwatch,
             space: DiskSpace::of(Volume { total: 1 << 30, usable: 1 << 20 }),
             token_keys: Default::default(),
+            nodes,
             log_sizes: LogSizes {
                 segment_bytes: Some(32 << 10),
                 operation_bytes_max: 8 << 10,
@@ -142,6 +154,9 @@ impl World {
             },
         };
         let directory = tempfile::tempdir().unwrap();
+        if common.nodes.is_some() {
+            node::form_log(directory.path(), &common);
+        }
         let (shard, ops) = start(directory.path(), &common, 1_000);
         let mut world = Self {
             directory,
@@ -149,7 +164,7 @@ impl World {
             shard,
             now: 1_000,
             wall_ahead: 0,
-            open: HashMap::new(),
+            files: Files::default(),
             done: VecDeque::new(),
             held: None,
             commands: Vec::new(),
@@ -184,9 +199,9 @@ impl World {
 
     /// Restarts the shard from its directory, without a clean stop. Held writes are lost.
     pub(crate) fn restart(&mut self) {
-        self.swaps += self.shard.groups.log().swaps();
+        self.swaps += self.shard.runtime.log().swaps();
         self.held = None;
-        self.open.clear();
+        self.files.close_all();
         self.done.clear();
         self.stopped = None;
         let (shard, ops) = start(self.directory.path(), &self.common, self.now);
@@ -236,7 +251,7 @@ impl World {
     pub(crate) fn set_retention(&mut self, retention_ms: u64) {
         let delete_retention_ms = retention_ms as i64;
         let config = compaction(self.shard.broker.config(), self.shard.broker.image(), 1);
-        let (_, log) = self.shard.groups.parts();
+        let log = self.shard.runtime.log_mut();
         log.set_compaction(config.map(|it| CompactionConfig { delete_retention_ms, ..it }));
     }
 
@@ -250,7 +265,7 @@ impl World {
         for first in (0..partitions).step_by(100) {
             let records: Vec<_> =
                 (first..first + 100).map(|it| commit(group, it, Some(1))).collect();
-            while self.shard.groups.is_closed() {
+            while self.shard.runtime.is_closed() {
                 self.pass(1);
             }
             self.append_all(&records);
@@ -260,19 +275,53 @@ impl World {
 
     /// Appends the records of a group as one operation.
     pub(crate) fn append_all(&mut self, records: &[GroupRecord<'_>]) {
-        if !self.shard.groups.is_closed() {
+        if !self.shard.runtime.is_closed() {
             let slot = self.slot_of(&records[0]);
-            self.shard.groups.append(slot, self.now, records);
+            self.append_of(slot, None, records);
         }
         self.turn();
     }
 
-    /// Writes the record of a transactional id, or the tombstone of one, and replays it.
+    /// Appends records, as part of the producer's transaction if there is a producer.
+    pub(crate) fn append_of(
+        &mut self,
+        slot: Slot,
+        producer: Option<Producer>,
+        records: &[GroupRecord<'_>],
+    ) {
+        let Shard { groups, runtime, .. } = &mut self.shard;
+        groups.append_of(runtime, slot, self.now, producer, records);
+    }
+
+    /// Ends the transaction of a producer in a slot, without the checks of markers. Returns the
+    /// position of the marker.
+    pub(crate) fn end_transaction(
+        &mut self,
+        slot: Slot,
+        producer: Producer,
+        marker: EndTxnMarker,
+    ) -> u64 {
+        let Shard { groups, runtime, .. } = &mut self.shard;
+        groups.end_transaction(runtime, slot, self.now, producer, marker)
+    }
+
+    /// The producers of a slot, as DescribeProducers has them.
+    pub(crate) fn producers_of(&mut self, slot: Slot) -> Vec<DescribedProducer> {
+        let Shard { groups, runtime, .. } = &mut self.shard;
+        OffsetMarkers { groups, runtime }.describe(slot.0 as i32)
+    }
+
+    pub(crate) fn is_snapshot_due(&self) -> bool {
+        let turn = Turn { now: self.now, is_stopping: false };
+        self.shard.upkeep.has_snapshot_to_write(self.shard.runtime.log(), turn)
+    }
+
+    /// Writes and replays the record of a transactional id; without an epoch, its tombstone.
     pub(crate) fn append_id(&mut self, number: u64, epoch: Option<i16>) {
-        if !self.shard.groups.is_closed() {
+        if !self.shard.runtime.is_closed() {
             let (partition, record) = self.id_record(number, epoch);
-            let Shard { transactions, groups, .. } = &mut self.shard;
-            transactions.append_one(groups, partition, self.now, &record);
+            let Shard { transactions, runtime, .. } = &mut self.shard;
+            transactions.append_one(runtime, partition, self.now, &record);
         }
         self.turn();
     }
@@ -310,7 +359,7 @@ impl World {
     /// Changes a group by a record that the log does not have.
     pub(crate) fn replay(&mut self, record: &GroupRecord<'_>) {
         let slot = self.slot_of(record);
-        let (slots, _) = self.shard.groups.parts();
+        let slots = self.shard.groups.slots_mut();
         slots.on(slot, |coordinator, _| coordinator.replay(record, 1));
     }
 
@@ -399,7 +448,7 @@ impl World {
     }
 
     pub(crate) fn committed(&mut self, group: u64, partition: u64) -> Option<i64> {
-        self.shard.groups.parts().0.load_all();
+        self.shard.groups.slots_mut().load_all();
         let found = commit(group, partition, Some(0));
         let records = self.shard.inspect().durable_records();
         records.iter().find_map(|record| match (record, &found) {
@@ -415,8 +464,11 @@ impl World {
     }
 }
 
-fn endpoint(shard: u32) -> Endpoint {
-    Endpoint { host: "localhost".to_owned(), port: 9092 + shard as u16 }
+/// The addresses of all shards of a machine, which may be a node of a cluster.
+fn endpoints(node: Option<NodeId>, shards: u32) -> Endpoints {
+    let host = node.map_or("localhost".to_owned(), |NodeId(id)| format!("node-{id}"));
+    let endpoint = |shard| Endpoint { host: host.clone(), port: 9092 + shard as u16 };
+    (0..shards).map(endpoint).collect()
 }
 
 fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {

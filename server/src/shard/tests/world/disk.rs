@@ -4,9 +4,18 @@ use super::World;
 use crate::directories;
 use crate::shard::names::SNAPSHOT_FILE;
 use muster_storage::{FileDone, FileId, FileOp};
-use std::fs::{self, OpenOptions};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+
+/// The open files of a process.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    open: HashMap<FileId, File>,
+    /// Whether reads fail.
+    pub(super) fails_reads: bool,
+}
 
 impl World {
     pub(super) fn perform(&mut self, op: FileOp) {
@@ -26,17 +35,19 @@ impl World {
         if let Some(held) = self.held.as_mut().filter(|_| is_to_log) {
             return held.push(op);
         }
-        let data = self.directory.path();
+        self.files.fails_reads = self.fails_reads;
+        self.done.extend(self.files.perform(self.directory.path(), op));
+    }
+}
+
+impl Files {
+    /// All files are closed.
+    pub(super) fn close_all(&mut self) {
+        self.open.clear();
+    }
+
+    pub(super) fn perform(&mut self, data: &Path, op: FileOp) -> Option<FileDone> {
         let done = match op {
-            FileOp::Open { file, path, .. } => {
-                let path = data.join(path);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                let mut options = OpenOptions::new();
-                let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-                assert!(self.open.insert(file, opened.unwrap()).is_none());
-                return;
-            }
-            FileOp::Close { file } => return drop(self.open.remove(&file).unwrap()),
             FileOp::Write { token, file, offset, data } => {
                 self.open[&file].write_all_at(&data, offset).unwrap();
                 FileDone::Written { token, buffer: data }
@@ -51,26 +62,47 @@ impl World {
                 FileDone::Read { token, data }
             }
             FileOp::Sync { token, .. } => FileDone::Synced { token },
-            FileOp::Truncate { file, len } => return self.open[&file].set_len(len).unwrap(),
             FileOp::Rename { token, from, to } => {
                 fs::rename(data.join(from), data.join(to)).unwrap();
-                let Some(token) = token else { return };
-                FileDone::Renamed { token }
-            }
-            FileOp::RemoveFile { path } => return drop(fs::remove_file(data.join(path))),
-            FileOp::MoveDir { from, to } => {
-                return directories::move_to(&data.join(from), &data.join(to)).unwrap();
-            }
-            FileOp::Keep { path, name, may_move } => {
-                let kept = directories::keep(&data.join(path), &data.join(name), may_move);
-                return directories::absent_is_fine(kept).unwrap();
+                FileDone::Renamed { token: token? }
             }
             FileOp::Look { token, path, file } => {
                 FileDone::Looked { token, len: self.look(&data.join(path), file) }
             }
-            FileOp::RemoveDir { path } => return drop(fs::remove_dir_all(data.join(path))),
+            other => {
+                self.perform_silently(data, other);
+                return None;
+            }
         };
-        self.done.push_back(done);
+        Some(done)
+    }
+
+    fn perform_silently(&mut self, data: &Path, op: FileOp) {
+        match op {
+            FileOp::Open { file, path, .. } => {
+                let path = data.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                let mut options = OpenOptions::new();
+                let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+                assert!(self.open.insert(file, opened.unwrap()).is_none());
+            }
+            FileOp::Close { file } => drop(self.open.remove(&file).unwrap()),
+            FileOp::Truncate { file, len } => self.open[&file].set_len(len).unwrap(),
+            FileOp::RemoveFile { path } => drop(fs::remove_file(data.join(path))),
+            FileOp::MoveDir { from, to } => {
+                directories::move_to(&data.join(from), &data.join(to)).unwrap();
+            }
+            FileOp::Keep { path, name, may_move } => {
+                let kept = directories::keep(&data.join(path), &data.join(name), may_move);
+                directories::absent_is_fine(kept).unwrap();
+            }
+            FileOp::RemoveDir { path } => drop(fs::remove_dir_all(data.join(path))),
+            FileOp::Write { .. }
+            | FileOp::Read { .. }
+            | FileOp::Sync { .. }
+            | FileOp::Rename { .. }
+            | FileOp::Look { .. } => unreachable!("it has a completion"),
+        }
     }
 
     fn look(&self, path: &Path, file: Option<FileId>) -> Option<u64> {
