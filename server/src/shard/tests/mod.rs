@@ -3,6 +3,7 @@
 mod access;
 mod certificates;
 mod clock_jumps;
+mod cluster;
 mod commit_path;
 mod counters;
 mod crashes;
