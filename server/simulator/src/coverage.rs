@@ -67,6 +67,8 @@ seen! {
     Garbage "sends of garbage",
     Converted "conversions of groups",
     Committed "commits",
+    OnQuorum "entries that a quorum of disks got",
+    Led "elections of a leader that served",
     OffsetsExpired "offsets expired",
     TransactionCommitted "transactions committed",
     TransactionAborted "transactions aborted",
@@ -148,6 +150,11 @@ impl Seen {
     /// enum.
     pub fn is_of_images(self) -> bool {
         self as usize >= Self::ImageInWrite as usize
+    }
+
+    /// Whether only clusters reach the mark.
+    pub fn is_of_clusters(self) -> bool {
+        matches!(self, Self::OnQuorum | Self::Led)
     }
 
     /// Whether even 5,000 runs may miss the mark, because only one run in ten thousand reaches it.

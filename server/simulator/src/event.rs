@@ -5,8 +5,8 @@ use crate::net::{LinkId, NetEvent};
 
 #[derive(Debug)]
 pub(crate) enum TimedEvent {
-    /// An event of the machine that the server runs on.
-    Machine(MachineEvent),
+    /// An event of a machine that the server runs on. If there is only one, its number is 0.
+    Machine { node: u32, event: MachineEvent },
     /// An event of a connection.
     Net(NetEvent),
     /// A client is notified that its connection is gone.
@@ -33,6 +33,10 @@ pub(crate) enum TimedEvent {
 pub(crate) enum MachineEvent {
     /// A shard's turn.
     Turn { life: u32, shard: u32 },
+    /// The process of a cluster's node starts.
+    Start,
+    /// An event of the connections between the nodes of a cluster.
+    Link(LinkEvent),
     /// A file operation of a shard ends.
     FileDone { life: u32, operation: u64 },
     /// A call of the file system takes effect.
@@ -51,9 +55,33 @@ pub(crate) enum MachineEvent {
     RoomAgain,
 }
 
+/// Two nodes, the lower number first, and a shard of theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pair {
+    pub(crate) nodes: [u32; 2],
+    pub(crate) shard: u32,
+}
+
+impl Pair {
+    pub(crate) fn new(one: u32, other: u32, shard: u32) -> Self {
+        Self { nodes: [one.min(other), one.max(other)], shard }
+    }
+}
+
+/// An event of the connections between nodes.
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    /// A node tries to connect.
+    Dials(Pair),
+    /// The oldest message to the second node of the direction arrives.
+    Arrives { from: u32, to: u32, shard: u32, connection: u64 },
+    /// A node notices that a connection is gone.
+    Broken { pair: Pair, at: u32 },
+}
+
 impl From<MachineEvent> for TimedEvent {
     fn from(event: MachineEvent) -> Self {
-        Self::Machine(event)
+        Self::Machine { node: 0, event }
     }
 }
 

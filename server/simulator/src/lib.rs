@@ -35,5 +35,5 @@ mod trace;
 mod world;
 
 pub use options::Options;
-pub use run::{Outcome, run, run_loopback};
+pub use run::{Outcome, run, run_cluster, run_loopback};
 pub use world::Target;

@@ -153,6 +153,31 @@ impl Profile {
         profile
     }
 
+    /// A cluster of three nodes. Kills are the only faults, and clients are limited to what a
+    /// cluster can do yet.
+    pub(crate) fn for_cluster(seed: u64) -> Self {
+        let random = &mut Random::new(seed, Salt::Profile);
+        let mut profile = Self::draw(random, SHORT);
+        profile.clients = ClientProfile {
+            admins: 0,
+            readers: 0,
+            producers: 0,
+            transactors: 0,
+            users: 0,
+            limiters: 0,
+            sharers: 0,
+            meddlers: 0,
+            hostile: 0,
+            several: 0,
+            converters: 0,
+            ..profile.clients
+        };
+        let disk = &mut profile.disk;
+        (disk.write_error_chance, disk.read_error_chance) = (0.0, 0.0);
+        disk.crash.misdirected = 0.0;
+        profile
+    }
+
     fn draw(random: &mut Random, length: Length) -> Self {
         let clients = clients(random, length);
         let partitions = [1, 3, 8, 50];

@@ -17,6 +17,7 @@ pub(crate) enum Salt {
     Images,
     Mail,
     Rot,
+    Links,
 }
 
 /// A generator.

@@ -2,7 +2,7 @@
 
 use crate::coverage::Coverage;
 use crate::options::Options;
-use crate::world::{Loopback, Machine, Target, World};
+use crate::world::{Cluster, Loopback, Machine, Target, World};
 use muster_counters::Totals;
 use std::cell::RefCell;
 use std::io;
@@ -65,6 +65,13 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     }
 }
 
+/// Runs a seed with a cluster of three nodes.
+pub fn run_cluster(seed: u64, options: Options) -> Outcome {
+    let mut world = World::<Cluster>::of_cluster(seed, options);
+    let outcome = finish(seed, &mut world);
+    Outcome { counters: world.node().counters(), ..outcome }
+}
+
 /// Runs the clients of a seed against a real server, in real time. The same seed gives the same
 /// clients, but not the same run. A panic of the simulator is a violation.
 ///
@@ -93,7 +100,7 @@ fn finish<M: Machine>(seed: u64, world: &mut World<M>) -> Outcome {
         hash: world.sim().trace().hash(),
         steps: world.sim().steps(),
         micros: world.sim().now(),
-        starts: world.node().life(),
+        starts: world.node().starts(),
         images: 0,
         refused: false,
         coverage: world.coverage(),

@@ -3,7 +3,7 @@
 
 use muster_counters::Totals;
 use simulator::coverage::{Coverage, Seen};
-use simulator::{Options, run};
+use simulator::{Options, run, run_cluster};
 
 /// Coverage marks that a few seeds may miss. 5,000 seeds reach them (`ENOUGH_RUNS` in `main.rs`).
 const RARE: [Seen; 26] = [
@@ -83,7 +83,7 @@ fn a_few_seeds_hold_and_see_much() {
         let Some(violation) = outcome.violation else { continue };
         panic!("seed {seed}: {violation}\n{}", outcome.last.join("\n"));
     }
-    let due = |seen: &Seen| !RARE.contains(seen) && !seen.is_of_images();
+    let due = |seen: &Seen| !RARE.contains(seen) && !seen.is_of_images() && !seen.is_of_clusters();
     let missing: Vec<_> = coverage.missing().filter(due).collect();
     assert!(missing.is_empty(), "no {missing:?} in: {coverage}");
     let is_reached = |name: &&str| !UNREACHED.contains(name);
@@ -104,6 +104,29 @@ fn each_state_in_which_a_crash_may_leave_the_disk_is_one_to_start_from() {
     }
     let missing: Vec<_> = coverage.missing().filter(|seen| seen.is_of_images()).collect();
     assert!(missing.is_empty(), "no {missing:?} in: {coverage}");
+}
+
+/// Marks that only clusters reach, and marks that show that members were served through failovers.
+#[test]
+fn clusters_hold_and_lose_their_leaders() {
+    let mut coverage = Coverage::default();
+    for seed in 0..10 {
+        let outcome = run_cluster(seed, Options::default());
+        coverage += &outcome.coverage;
+        let Some(violation) = outcome.violation else { continue };
+        panic!("seed {seed}: {violation}\n{}", outcome.last.join("\n"));
+    }
+    for seen in [Seen::OnQuorum, Seen::Led, Seen::Kill, Seen::Committed, Seen::Joined] {
+        assert!(coverage.count(seen) > 5, "{seen:?} in: {coverage}");
+    }
+}
+
+#[test]
+fn a_seed_of_a_cluster_gives_the_same_run_again() {
+    for seed in 0..3 {
+        let one = run_cluster(seed, Options::default());
+        assert_eq!(one, run_cluster(seed, Options::default()), "seed {seed}");
+    }
 }
 
 #[test]

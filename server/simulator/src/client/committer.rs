@@ -39,6 +39,8 @@ pub(crate) struct Committer {
     /// the first ones.
     deletes_in_parts: bool,
     doing: Doing,
+    /// Whether the server may not know the topics yet.
+    may_lack_topics: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +70,7 @@ impl Committer {
             expired: 0,
             deletes_in_parts,
             doing: Doing::Nothing,
+            may_lack_topics: false,
         }
     }
 
@@ -157,11 +160,9 @@ impl Committer {
                 (version, DeleteGroupsRequest { groups_names }.into())
             }
         };
-        let owner = around.placement.group_shard(&self.group);
-        let shard = match random.chance(0.02) {
-            true => random.below(u64::from(around.placement.shards)) as u32,
-            false => owner,
-        };
+        self.may_lack_topics = around.brokers.may_lack_topics();
+        let owner = around.brokers.group_shard(&self.group);
+        let shard = if random.chance(0.02) { around.brokers.any(random) } else { owner };
         NextRequest { shard, version, request }
     }
 
@@ -204,10 +205,14 @@ impl Committer {
         let codes = response.topics.iter().flat_map(|topic| &topic.partitions);
         match one_code(codes.map(|partition| partition.error_code))? {
             0 => self.learn(Some(offset)),
-            code if is_passing(code) => {}
+            code if is_passing(code) || self.lacks_topics(code) => {}
             code => return Err(format!("a commit is refused with {code}")),
         }
         Ok(())
+    }
+
+    fn lacks_topics(&self, code: i16) -> bool {
+        self.may_lack_topics && code == ErrorCode::UnknownTopicOrPartition.code()
     }
 
     fn fetched(&mut self, response: &OffsetFetchResponse<'_>) -> Result<(), String> {
@@ -252,8 +257,10 @@ impl Committer {
             return self.deleted(response.error_code);
         }
         let codes = response.topics.iter().flat_map(|topic| &topic.partitions);
-        let code = one_code(codes.map(|partition| partition.error_code))?;
-        self.deleted(code)
+        match one_code(codes.map(|partition| partition.error_code))? {
+            code if self.lacks_topics(code) => Ok(()),
+            code => self.deleted(code),
+        }
     }
 
     fn deleted(&mut self, code: i16) -> Result<(), String> {

@@ -65,10 +65,11 @@ const APIS: [ApiKey; 9] = [
 pub(crate) fn new_members(
     profile: &ClientProfile,
     topics: &Topics,
+    has_streams: bool,
     random: &mut Random,
 ) -> (Vec<Group>, Vec<SimMember>) {
-    let groups: Vec<Arc<GroupPlan>> =
-        (0..profile.groups).map(|index| group(index, profile, topics, random).into()).collect();
+    let mut group = |index| group(index, profile, topics, has_streams, random).into();
+    let groups: Vec<Arc<GroupPlan>> = (0..profile.groups).map(&mut group).collect();
     let mut members = Vec::new();
     for index in 0..profile.members {
         let group = groups[random.below(u64::from(profile.groups)) as usize].clone();
@@ -105,7 +106,13 @@ fn text(text: String) -> Arc<str> {
     Arc::from(text)
 }
 
-fn group(index: u32, profile: &ClientProfile, topics: &Topics, random: &mut Random) -> GroupPlan {
+fn group(
+    index: u32,
+    profile: &ClientProfile,
+    topics: &Topics,
+    has_streams: bool,
+    random: &mut Random,
+) -> GroupPlan {
     let count = topics.iter().count() as u64;
     let first = random.below(count) as u32;
     let last = random.between(u64::from(first), count - 1) as u32;
@@ -114,7 +121,7 @@ fn group(index: u32, profile: &ClientProfile, topics: &Topics, random: &mut Rand
     GroupPlan {
         index: GroupIndex(index),
         id: text(format!("{GROUP_PREFIX}{index}")),
-        protocol: protocol(index, &subscribed, topics, random),
+        protocol: protocol(index, &subscribed, topics, has_streams, random),
         subscription: Subscription::Topics(subscribed),
         session_timeout: micros(profile.session_timeout),
         heartbeat_interval: micros(profile.heartbeat_interval),
@@ -129,6 +136,7 @@ fn protocol(
     group: u32,
     subscribed: &[TopicIndex],
     topics: &Topics,
+    has_streams: bool,
     random: &mut Random,
 ) -> Protocol {
     use ClassicAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
@@ -142,7 +150,8 @@ fn protocol(
         3 | 4 => consumer(None),
         5 => consumer(Some("range")),
         6 => consumer(Some("uniform")),
-        7..10 => Protocol::Streams(plan(group, random)),
+        7..10 if has_streams => Protocol::Streams(plan(group, random)),
+        7..10 => consumer(None),
         _ => {
             let of = |topic: &TopicIndex| {
                 let topic = *topic;

@@ -31,7 +31,7 @@ pub(crate) use limiter::{LIMITED, Limiter, Quotas, quotas_of};
 pub(crate) use meddler::Meddler;
 pub(crate) use members::{SimMember, is_static_cooperative, member_group, new_members};
 pub(crate) use producer::Producer;
-pub(crate) use raw::{NextRequest, Raw, SimClient, Surroundings, read_response};
+pub(crate) use raw::{Brokers, NextRequest, Raw, SimClient, Surroundings, read_response};
 pub(crate) use reader::{Reader, each_batch};
 pub(crate) use rules::{Book, Finding, Right, Rule, allow};
 pub(crate) use several::Several;

@@ -8,7 +8,7 @@ use super::{
 use crate::net::LinkId;
 use crate::random::Random;
 use muster_codec::{ApiKey, Reader, Request, Response};
-use muster_server::placement::Placement;
+use muster_server::placement::{CONTROLLER, Placement};
 
 /// The kind of a raw client.
 #[derive(Debug)]
@@ -41,11 +41,39 @@ pub(crate) struct SimClient {
     pub(crate) armed: u64,
 }
 
+/// The shards to which clients send requests.
+pub(crate) trait Brokers {
+    /// The shard of each group, transaction and partition; in a cluster, on its node.
+    fn placement(&self) -> Placement;
+
+    /// The shard that coordinates a group.
+    fn group_shard(&self, group: &str) -> u32 {
+        self.placement().group_shard(group)
+    }
+
+    /// The shard that decides changes of the cluster.
+    fn controller(&self) -> u32 {
+        CONTROLLER
+    }
+
+    /// Whether a shard may serve a group before it knows all topics. No leader of a cluster waits
+    /// yet until its image is as new as the last leader's.
+    fn may_lack_topics(&self) -> bool {
+        false
+    }
+
+    /// Any of the shards.
+    fn any(&self, random: &mut Random) -> u32 {
+        random.below(u64::from(self.placement().shards)) as u32
+    }
+}
+
 /// Everything that a raw client knows of the world.
 pub(crate) struct Surroundings<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) placement: Placement,
-    /// Whether faults occur, and whether most clients have ended.
+    pub(crate) brokers: &'a dyn Brokers,
+    /// `is_chaos`: whether faults occur. `is_resting`: whether most clients have ended.
     pub(crate) is_chaos: bool,
     pub(crate) is_resting: bool,
     /// Output: a client sets it to have its connections closed before its next request is sent.
@@ -89,7 +117,7 @@ impl Raw {
     /// Makes the next request, and notes that its answer is pending. None if the client has none.
     pub(crate) fn next_request(&mut self, around: &mut Surroundings<'_>) -> Option<NextRequest> {
         match self {
-            Self::TopicCreator(creator) => creator.next_request(),
+            Self::TopicCreator(creator) => creator.next_request(around),
             Self::Committer(committer) => Some(committer.next_request(around)),
             Self::Several(several) => Some(several.next_request(around)),
             Self::Converter(converter) => Some(converter.next_request(around)),

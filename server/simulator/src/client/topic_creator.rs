@@ -1,7 +1,7 @@
 //! The first client of a run, which creates the topics that all others use, and sets the configs of
 //! share groups.
 
-use super::{NextRequest, SHARE_CONFIGS};
+use super::{NextRequest, SHARE_CONFIGS, Surroundings};
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, CreatableTopic, CreatableTopicConfig,
     CreateTopicsRequest, IncrementalAlterConfigsRequest,
@@ -42,13 +42,13 @@ impl TopicCreator {
         self.step == Step::Done
     }
 
-    pub(super) fn next_request(&self) -> Option<NextRequest> {
+    pub(super) fn next_request(&self, around: &Surroundings<'_>) -> Option<NextRequest> {
         let (version, request): (i16, Request<'static>) = match self.step {
             Step::Topics => (7, self.creation().into()),
             Step::Configs => (1, self.configs().into()),
             Step::Done => return None,
         };
-        Some(NextRequest { shard: 0, version, request })
+        Some(NextRequest { shard: around.brokers.controller(), version, request })
     }
 
     fn creation(&self) -> CreateTopicsRequest<'static> {
@@ -86,7 +86,19 @@ impl TopicCreator {
 
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let exists = ErrorCode::TopicAlreadyExists.code();
+        let elsewhere = ErrorCode::NotController.code();
         let (next, is_done) = match response {
+            // The controller of a cluster moves.
+            Some(Response::CreateTopics(response))
+                if response.topics.iter().any(|topic| topic.error_code == elsewhere) =>
+            {
+                return Ok(());
+            }
+            Some(Response::IncrementalAlterConfigs(response))
+                if response.responses.iter().any(|it| it.error_code == elsewhere) =>
+            {
+                return Ok(());
+            }
             Some(Response::CreateTopics(response)) => {
                 let there = |code: i16| [0, exists].contains(&code);
                 (Step::Configs, response.topics.iter().all(|topic| there(topic.error_code)))

@@ -228,7 +228,12 @@ type State<'s> = Vec<(Option<Producer>, GroupRecord<'s>)>;
 
 fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
     let block = Block::read(bytes)?;
-    each_record(&block, |record| match record {
+    each_record(&block, |record| learn_record(facts, &record, now))
+}
+
+/// Notes a durable record.
+pub(super) fn learn_record(facts: &mut Facts, record: &Record<'_>, now: u64) {
+    match record {
         // Facts include transactional offsets. Clients with transactions check whether these
         // offsets were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
@@ -236,7 +241,7 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
         // Transactors check the outcome of transactions, and [`Shares`] the share states.
         Record::End(..) | Record::Share(_) => {}
         Record::Cluster(record) => facts.cluster_record(record),
-    })
+    }
 }
 
 impl Judge {

@@ -12,11 +12,13 @@
 //! - [`throttling`]: clients with quotas are throttled and refused as these quotas permit;
 //! - [`deliveries`]: the records that members of share groups acquire and acknowledge;
 //! - [`acknowledged`]: acknowledgements of members are durable when they are confirmed;
+//! - [`cluster`] and [`replicated`]: in a cluster, what a quorum of disks has;
 //! - [`offsets`]: the committed offsets that raw clients know of exist.
 
 mod access;
 mod acknowledged;
 mod block_records;
+mod cluster;
 mod cut;
 mod deliveries;
 mod expected;
@@ -25,6 +27,7 @@ mod ids;
 mod offsets;
 mod owners;
 mod places;
+mod replicated;
 mod shares;
 pub(crate) mod throttling;
 mod turns;
@@ -49,6 +52,8 @@ use loadgen::time::Time;
 use muster_server::cluster::ClusterImage;
 use muster_server::shard::Inspection;
 use owners::Owners;
+use replicated::Replicated;
+use std::collections::BTreeMap;
 use throttling::Used;
 use turns::Turns;
 use watched::Watched;
@@ -61,13 +66,14 @@ pub(crate) struct Judge {
     facts: Facts,
     owners: Owners,
     /// The running shards.
-    watched: Vec<Watched>,
-    /// The ACLs that exist, and those that may exist.
+    watched: BTreeMap<u32, Watched>,
+    /// The ACLs that certainly exist, and those that may exist, as clients know from their answers.
     books: Since<Book>,
     /// The bytes that limited clients have used on each shard.
-    used: Vec<Used>,
+    used: BTreeMap<u32, Used>,
     deliveries: Deliveries,
     expected: Vec<Expected>,
+    replicated: Replicated,
     checker: Checker,
     turns: u64,
 }
@@ -187,17 +193,17 @@ impl Judge {
 
     /// Notes that all earlier shards have ended; these new shards run, with these image versions.
     pub(crate) fn watch_all(&mut self, image_versions: impl Iterator<Item = i64>) {
-        self.watched = image_versions.map(Watched::new).collect();
+        self.watched = (0..).zip(image_versions.map(Watched::new)).collect();
     }
 
     /// Notes that a shard was loaded again, with this version of its image.
     pub(crate) fn watch_again(&mut self, shard: u32, image_version: i64) {
-        self.watched[shard as usize] = Watched::new(image_version);
+        self.watched.insert(shard, Watched::new(image_version));
     }
 
     /// The turns of a shard.
     pub(crate) fn turns(&mut self, shard: u32) -> &mut Turns {
-        self.watched[shard as usize].turns()
+        self.of_shard(shard).turns()
     }
 
     /// Notes the image on which a shard decides.
@@ -210,10 +216,10 @@ impl Judge {
         now: u64,
         image: &ClusterImage,
     ) -> Result<(), String> {
-        if self.watched[shard as usize].is_new() {
+        if self.of_shard(shard).is_new() {
             self.used(shard).clear();
         }
-        self.watched[shard as usize].note_image(now, image)
+        self.of_shard(shard).note_image(now, image)
     }
 
     /// Notes a turn of a shard. `was_idle` means that the turn was due, but had no work.
@@ -221,13 +227,13 @@ impl Judge {
     /// # Errors
     /// The shard spins.
     pub(crate) fn note_idle(&mut self, shard: u32, was_idle: bool) -> Result<(), String> {
-        self.watched[shard as usize].note_idle(was_idle)
+        self.of_shard(shard).note_idle(was_idle)
     }
 
     /// Whether a shard decides by older ACLs than another shard.
     pub(crate) fn is_access_late(&self, shard: u32) -> bool {
-        let newest = self.watched.iter().filter_map(Watched::access_version).max();
-        self.watched[shard as usize].access_version() < newest
+        let newest = self.watched.values().filter_map(Watched::access_version).max();
+        self.watched[&shard].access_version() < newest
     }
 
     /// Checks the rights that a shard's answer grants or refuses to a principal. `sent` is when the
@@ -243,7 +249,7 @@ impl Judge {
         findings: &[Finding],
         sent: u64,
     ) -> Result<(), String> {
-        self.watched[shard as usize].check_access(principal, findings, sent, &self.books)
+        self.watched[&shard].check_access(principal, findings, sent, &self.books)
     }
 
     /// Notes the book of a client about the ACLs.
@@ -254,19 +260,21 @@ impl Judge {
     /// The values that the quota with index `at` in [`LIMITED`](crate::client::LIMITED) had on a
     /// shard at `sent` or later.
     pub(crate) fn bounds(&self, shard: u32, at: usize, sent: u64) -> Vec<Option<u32>> {
-        self.watched[shard as usize].bounds(at, sent)
+        self.watched[&shard].bounds(at, sent)
     }
 
     /// The values of [`Judge::bounds`] on all shards together.
     pub(crate) fn bounds_of_all(&self, at: usize, sent: u64) -> Vec<Option<u32>> {
-        self.watched.iter().flat_map(|it| it.bounds(at, sent)).collect()
+        self.watched.values().flat_map(|it| it.bounds(at, sent)).collect()
     }
 
     /// The bytes that limited clients have used on a shard.
     pub(crate) fn used(&mut self, shard: u32) -> &mut Used {
-        let all = &mut self.used;
-        all.resize_with(all.len().max(shard as usize + 1), Used::default);
-        &mut all[shard as usize]
+        self.used.entry(shard).or_default()
+    }
+
+    fn of_shard(&mut self, shard: u32) -> &mut Watched {
+        self.watched.entry(shard).or_default()
     }
 
     /// Counts a turn of a shard, and checks its flushed position.
@@ -276,6 +284,11 @@ impl Judge {
     pub(crate) fn note_turn(&mut self, number: u32, shard: Inspection<'_>) -> Result<(), String> {
         self.turns += 1;
         self.check_flushed(number, shard.progress().flushed())
+    }
+
+    /// Counts a turn of a shard of a cluster.
+    pub(crate) fn count_turn(&mut self) {
+        self.turns += 1;
     }
 
     /// Whether the slow checks are due in this turn.

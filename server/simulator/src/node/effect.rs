@@ -9,8 +9,8 @@ use crate::net::LinkId;
 /// nothing outside the node changes.
 #[derive(Debug)]
 pub(crate) enum Effect<F = Fact> {
-    /// An event of the node is due at a time.
-    Planned { at: u64, event: MachineEvent },
+    /// An event of a node is due at a time. The number of the only node is 0.
+    Planned { at: u64, node: u32, event: MachineEvent },
     /// A shard has passed output to an open connection: whole answers, or parts of them.
     Sent { shard: u32, link: LinkId, bytes: Vec<u8>, is_whole: bool },
     /// No more output of a connection follows. `is_empty` is whether the socket has accepted all

@@ -200,7 +200,7 @@ impl Node {
     }
 
     /// Shows the judge the image on which the shard decides, if the image has changed.
-    fn show_image(&mut self, shard: &Shard) {
+    pub(super) fn show_image(&mut self, shard: &Shard) {
         let image = shard.inspect().image();
         let sim = self.turning();
         if !sim.has_shown_image || !Arc::ptr_eq(&sim.image, image) {
@@ -289,6 +289,11 @@ impl Node {
     pub(crate) fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>) {
         self.process.sockets.accept(link, shard, principal);
         self.enqueue(shard, Inbound::Opened(link));
+    }
+
+    /// Whether the process has accepted this connection.
+    pub(crate) fn has(&self, link: LinkId) -> bool {
+        self.process.sockets.shard(link).is_some()
     }
 
     /// Notes that the socket has accepted bytes of output.

@@ -9,9 +9,13 @@ mod calls;
 mod effect;
 mod fact;
 mod files;
+mod formation;
 mod io;
 mod late_verdicts;
+mod letter;
 mod operation;
+mod peers;
+mod place;
 mod process;
 mod reload;
 mod shard;
@@ -21,10 +25,12 @@ mod turn;
 
 pub(crate) use effect::Effect;
 pub(crate) use fact::{Fact, FileFact, RunQueues, Write};
+pub(crate) use letter::{FromPeer, PeerLetter, Said};
 pub(crate) use operation::{CLOSING_MAX, OpenFile};
+pub(crate) use place::{FIRST_PORT, Place, SHARDS_OF_NODE, id_of};
 pub(crate) use reload::Reloaded;
 pub(crate) use shard::{Failing, SimShard};
-pub(crate) use start::{FIRST_PORT, StartedShard};
+pub(crate) use start::StartedShard;
 pub(crate) use turn::{Due, Turn};
 
 use crate::coverage::{Coverage, Seen};
@@ -71,6 +77,10 @@ pub(crate) struct Node {
     /// From this time on no verdict arrives late.
     verdicts_late_until: u64,
     effects: VecDeque<Effect>,
+    /// Messages to other nodes.
+    said: VecDeque<Said>,
+    /// The place of the node in a cluster, if it is in one.
+    place: Option<Place>,
     coverage: Coverage,
     /// The counters of shards that have ended.
     counters: Totals,
@@ -130,9 +140,16 @@ impl Node {
             mail: of(Salt::Mail),
             verdicts_late_until: u64::MAX,
             effects: VecDeque::new(),
+            said: VecDeque::new(),
+            place: None,
             coverage: Coverage::default(),
             counters: Totals::default(),
         }
+    }
+
+    /// Makes the machine a node of a cluster, before its first process.
+    pub(crate) fn in_cluster(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     /// Sets the time, which never decreases.
@@ -364,7 +381,7 @@ impl Node {
 
     /// Plans an event.
     fn plan(&mut self, at: u64, event: MachineEvent) {
-        self.effects.push_back(Effect::Planned { at, event });
+        self.effects.push_back(Effect::Planned { at, node: 0, event });
     }
 
     /// Shows the judge a fact about a shard.

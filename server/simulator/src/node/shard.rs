@@ -1,6 +1,7 @@
 //! A running shard, with production's `Reactor`.
 
 use super::Node;
+use super::letter::FromPeer;
 use super::operation::{CLOSING_MAX, Ended, OpenFile};
 use crate::net::LinkId;
 use muster_counters::Totals;
@@ -9,8 +10,8 @@ use muster_server::cluster::ClusterImage;
 use muster_server::files::{CallDone, Files};
 use muster_server::host::Host;
 use muster_server::reactor::Reactor;
-use muster_server::shard::{Inspection, Letter, Message, Shard};
-use std::collections::VecDeque;
+use muster_server::shard::{Inspection, Letter, Message, NodeId, Shard};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// When an injected failure takes place.
@@ -41,6 +42,10 @@ pub(crate) struct SimShard {
     /// flushed none since then. (The first sync counts as the flush of the recovered operations.)
     pub(super) is_recovering: bool,
     pub(super) inbox: VecDeque<Inbound>,
+    /// The events that have arrived from other nodes.
+    pub(super) peers: VecDeque<FromPeer>,
+    /// When the newest message of each other node was sent.
+    pub(super) heard: BTreeMap<NodeId, u64>,
     /// When the first of the waiting input arrived.
     pub(super) first_came_at: u64,
     /// The outcomes of completed calls of the file system, in order.
@@ -106,6 +111,8 @@ impl SimShard {
             has_shown_image: false,
             is_recovering,
             inbox: VecDeque::new(),
+            peers: VecDeque::new(),
+            heard: BTreeMap::new(),
             called: VecDeque::new(),
             mailbox: VecDeque::new(),
             late: Vec::new(),

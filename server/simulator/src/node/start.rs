@@ -2,13 +2,14 @@
 //! recovery there. The world calls the steps one by one, and has the judge check some of them.
 
 use super::Node;
+use super::place::endpoint;
 use super::process::Process;
 use super::shard::{Running, SimShard};
 use crate::coverage::Seen;
 use crate::disk::Disk;
 use crate::random::{Random, SeededIds};
 use crate::records::{RecordBytes, bytes_of};
-use muster_server::cluster::{ClusterImage, Endpoint};
+use muster_server::cluster::ClusterImage;
 use muster_server::data_dir::{DataDir, Meta};
 use muster_server::files::FileError;
 use muster_server::host::Host;
@@ -20,9 +21,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-
-/// The port of shard 0; the others follow.
-pub(crate) const FIRST_PORT: u16 = 9092;
 
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
@@ -69,6 +67,9 @@ impl Node {
         self.disk.write_out(path).map_err(text)?;
         let is_new = !self.disk.has_file(STAMP);
         let shards = self.shards_on_disk;
+        if is_new && self.place.is_some() {
+            self.form_in(path)?;
+        }
         let meta = self.reshard_in(path, shards, shards)?;
         if is_new {
             self.disk.read_in(path).map_err(text)?;
@@ -278,9 +279,10 @@ impl Node {
         *ends_are_known = true;
     }
 
-    fn common(&self, shards: u32) -> Common {
-        let endpoint =
-            |number: u32| Endpoint { host: "muster".to_owned(), port: FIRST_PORT + number as u16 };
+    pub(super) fn common(&self, shards: u32) -> Common {
+        let endpoint = |number: u32| {
+            self.place.as_ref().map_or_else(|| endpoint(0, number), |it| it.endpoint(number))
+        };
         let logs = self.process.meta.iter().flat_map(|meta| meta.logs.iter().copied());
         Common {
             config: self.setup.config.clone(),
@@ -297,11 +299,12 @@ impl Node {
             stopwatch: || 0,
             space: self.process.space.clone(),
             token_keys: Default::default(),
+            nodes: self.place.as_ref().map(|place| place.nodes.clone()),
         }
     }
 }
 
-fn text(error: impl ToString) -> String {
+pub(super) fn text(error: impl ToString) -> String {
     error.to_string()
 }
 

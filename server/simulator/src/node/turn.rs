@@ -65,15 +65,19 @@ impl Node {
         let now = self.now;
         let shard = &mut self.process.shards[number as usize];
         shard.take_mail(now);
-        let was_idle = shard.inbox.is_empty();
+        let was_idle = shard.inbox.is_empty() && shard.peers.is_empty();
         shard.ready = std::mem::take(&mut shard.inbox);
         shard.first_came_at = now;
         self.process.slices_left = self.faults.skewed(0, SLICES_MAX);
-        let ended = self.with_reactor(number, |node, Running { shard, reactor }| {
+        let ended = self.with_reactor(number, |node, it| {
+            node.pass_peers(it)?;
+            let Running { shard, reactor } = it;
             reactor.input(node, shard)?;
             node.show_turning(Fact::InputEnds(RunQueues::of(shard.inspect())));
             node.fail_if_due(shard);
-            reactor.output(node, shard)
+            let next = reactor.output(node, shard);
+            node.collect_said(it);
+            next
         });
         Turn { ended, was_idle }
     }

@@ -18,7 +18,9 @@ impl<M: Machine> World<M> {
 
     fn carry_out(&mut self, effect: Effect<M::Fact>) {
         match effect {
-            Effect::Planned { at, event } => self.sim.at(at, event),
+            Effect::Planned { at, node, event } => {
+                self.sim.at(at, TimedEvent::Machine { node, event });
+            }
             Effect::Sent { shard, link, bytes, is_whole } => {
                 self.leave(shard, link, &bytes);
                 if is_whole && !bytes.is_empty() && self.network.link(link).is_in_answer() {
@@ -75,7 +77,7 @@ impl<M: Machine> World<M> {
         if !self.node.listens(shard) {
             return self.lose(id);
         }
-        let (life, principal) = (self.node.life(), self.principal_of(id));
+        let (life, principal) = (self.node.life(shard), self.principal_of(id));
         let link = self.network.link_mut(id);
         if link.is_client_open() {
             link.accept(life);

@@ -198,7 +198,7 @@ impl World {
             let bytes = self.node.faults().pick(&[512, 4096]);
             self.node.set_block_bytes(bytes);
         }
-        self.lose_all(&accepted, how);
+        self.lose_all(&accepted, how, |_| true);
     }
 
     /// Requests a clean stop of all shards.

@@ -5,6 +5,7 @@
 
 mod checks;
 mod clients;
+mod cluster;
 mod damage;
 mod effects;
 mod files;
@@ -15,11 +16,12 @@ mod node;
 mod pauses;
 mod reload;
 mod rot;
+mod simulated;
 #[cfg(test)]
 mod tests;
 mod turns;
 
-use crate::client::{Raw, TopicCreator};
+use crate::client::{Brokers, Raw, TopicCreator};
 use crate::coverage::{Coverage, Seen};
 use crate::event::{MachineEvent, TimedEvent};
 use crate::judge::Judge;
@@ -32,11 +34,12 @@ use crate::sim::Sim;
 use clients::Clients;
 use loadgen::topics::Topic;
 use muster_server::config::Config;
-use muster_server::placement::Placement;
 use std::sync::Arc;
 
+pub(crate) use cluster::Cluster;
 pub(crate) use loopback::Loopback;
 pub use loopback::Target;
+pub(crate) use simulated::Simulated;
 
 /// The parts of which a run is made.
 struct Setup {
@@ -73,18 +76,20 @@ pub(crate) struct World<M: Machine = Node> {
     phase: Phase,
 }
 
-/// The machine that the server runs on, simulated or real, with the parts of a run that depend on
-/// its kind. Functions that take the world may change all of it.
-pub(crate) trait Machine: Sized {
+/// The machine that the server runs on: simulated, or the real one. It does everything that depends
+/// on this difference. Its functions with a `world` argument may change the whole world.
+pub(crate) trait Machine: Brokers + Sized {
     /// The state that only a world with this kind of machine has.
     type Inside;
     /// A fact about a shard that the judge sees.
     type Fact;
+    /// Whether there may be streams groups.
+    const HAS_STREAMS: bool;
 
     /// The next event, at its time. None ends the run with a violation.
     fn next_event(world: &mut World<Self>) -> Option<TimedEvent>;
     /// Handles an event of the machine.
-    fn handle(world: &mut World<Self>, event: MachineEvent);
+    fn handle(world: &mut World<Self>, node: u32, event: MachineEvent);
     /// Called after each event.
     fn handled(world: &mut World<Self>);
     /// Called when the machine has acted and its effects are carried out.
@@ -120,13 +125,13 @@ pub(crate) trait Machine: Sized {
     /// Whether the process runs and serves.
     fn is_up(&self) -> bool;
     /// The number of processes so far.
-    fn life(&self) -> u32;
+    fn starts(&self) -> u32;
+    /// The number of the last process that a shard belongs to.
+    fn life(&self, shard: u32) -> u32;
     /// Whether a shard may accept connections.
     fn listens(&self, shard: u32) -> bool;
     /// The port of the first shard; the others follow.
     fn first_port(&self) -> u16;
-    /// The shard of each group, transaction and partition.
-    fn placement(&self) -> Placement;
     /// The time since which all shards run and handle their input; None while they do not.
     fn runs_since(&self) -> Option<u64>;
     /// The end of the last pause; may be in the past.
@@ -141,7 +146,7 @@ pub(crate) trait Machine: Sized {
     /// The random numbers for faults.
     fn faults(&mut self) -> &mut Random;
     /// The marks that the machine reached.
-    fn coverage(&self) -> &Coverage;
+    fn coverage(&self) -> Coverage;
 
     /// Accepts a client's connection to a shard. The client shows this principal.
     fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>);
@@ -166,10 +171,11 @@ enum Phase {
     Chaos(u64),
     /// There are no faults, and everything must have settled by this time.
     Calm(u64),
-    /// The groups whose rebalance no member ended were changed. Everything must have settled by
-    /// this time.
+    /// Some groups did not settle, because no member had ended their rebalance: so members were
+    /// stopped. Everything must have settled by this time.
     Changed(u64),
-    /// Raw clients end, except consumers of share groups, which must finish by this time.
+    /// Raw clients end, except consumers of share groups. These must have finished all records by
+    /// this time.
     Resting(u64),
     /// All clients are answered; at this time the machine loses power once more.
     Answered(u64),
@@ -256,7 +262,7 @@ impl<M: Machine> World<M> {
 
     fn handle(&mut self, event: TimedEvent) {
         match event {
-            TimedEvent::Machine(event) => M::handle(self, event),
+            TimedEvent::Machine { node, event } => M::handle(self, node, event),
             TimedEvent::Net(event) => self.handle_net(event),
             TimedEvent::Lost { link } => self.lose(link),
             TimedEvent::Ended { link } => self.ended(link),

@@ -1,7 +1,8 @@
 //! A world with a simulated node: the faults that only a simulated machine has, and the checks that
 //! read the internal state of its node.
 
-use super::{Machine, Phase, Setup, World};
+use super::{Machine, Phase, Setup, Simulated, World};
+use crate::client::Brokers;
 use crate::coverage::{Coverage, Seen};
 use crate::disk::Crash;
 use crate::event::{MachineEvent, TimedEvent};
@@ -116,9 +117,16 @@ impl World {
     }
 }
 
+impl Brokers for Node {
+    fn placement(&self) -> Placement {
+        self.placement()
+    }
+}
+
 impl Machine for Node {
     type Inside = Inside;
     type Fact = Fact;
+    const HAS_STREAMS: bool = true;
 
     fn next_event(world: &mut World) -> Option<TimedEvent> {
         let event = world.sim.next_event()?;
@@ -126,7 +134,7 @@ impl Machine for Node {
         Some(event)
     }
 
-    fn handle(world: &mut World, event: MachineEvent) {
+    fn handle(world: &mut World, _: u32, event: MachineEvent) {
         match event {
             MachineEvent::Turn { life, shard } => world.turn(life, shard),
             MachineEvent::FileDone { life, operation } => world.file_done(life, operation),
@@ -137,6 +145,9 @@ impl Machine for Node {
             MachineEvent::Reload { life, shard } => world.reload(life, shard),
             MachineEvent::StopOverdue { life } => world.stop_overdue(life),
             MachineEvent::RoomAgain => world.node.set_disk_full(false),
+            MachineEvent::Start | MachineEvent::Link(_) => {
+                unreachable!("only a cluster plans such an event")
+            }
         }
     }
 
@@ -213,7 +224,11 @@ impl Machine for Node {
         self.is_up()
     }
 
-    fn life(&self) -> u32 {
+    fn starts(&self) -> u32 {
+        self.life()
+    }
+
+    fn life(&self, _: u32) -> u32 {
         self.life()
     }
 
@@ -223,10 +238,6 @@ impl Machine for Node {
 
     fn first_port(&self) -> u16 {
         FIRST_PORT
-    }
-
-    fn placement(&self) -> Placement {
-        self.placement()
     }
 
     fn runs_since(&self) -> Option<u64> {
@@ -262,8 +273,8 @@ impl Machine for Node {
         self.faults()
     }
 
-    fn coverage(&self) -> &Coverage {
-        self.coverage()
+    fn coverage(&self) -> Coverage {
+        self.coverage().clone()
     }
 
     fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>) {
@@ -288,5 +299,39 @@ impl Machine for Node {
 
     fn next_effect(&mut self) -> Option<Effect> {
         self.next_effect()
+    }
+}
+
+impl Simulated for Node {
+    fn at(&self, shard: u32) -> (&Node, u32) {
+        (self, shard)
+    }
+
+    fn at_mut(&mut self, shard: u32) -> (&mut Node, u32) {
+        (self, shard)
+    }
+
+    fn waits_for_others(&self) -> bool {
+        false
+    }
+
+    fn judge_shard(world: &mut World, shard: u32) {
+        world.judge_shard(shard);
+    }
+
+    fn shard_failed(world: &mut World, shard: u32) {
+        world.shard_failed(shard);
+    }
+
+    fn leave_shard(world: &mut World, shard: u32) {
+        world.leave_shard(shard);
+    }
+
+    fn stopped(world: &mut World, shard: u32) {
+        world.stopped(shard);
+    }
+
+    fn end_by_itself(world: &mut World, _: u32) {
+        world.crash(Crash::Kill);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::coverage::Seen;
 use crate::node::CLOSING_MAX;
-use crate::world::World;
+use crate::world::{Simulated, World};
 use muster_server::net::{Kind, SLICES_MAX};
 use muster_server::shard::Inspection;
 use muster_storage::limits::SHARD_LOG_FILES_MAX;
@@ -29,20 +29,21 @@ const DESCRIPTORS_OF_LOG: usize =
 /// With more connections than this, only some turns check all of them.
 const MANY: usize = 64;
 
-impl World {
-    pub(super) fn judge_memory(&mut self, number: u32) {
-        let shard = self.node.shard(number).inspect();
+impl<M: Simulated> World<M> {
+    pub(in crate::world) fn judge_memory(&mut self, number: u32) {
+        let (node, local) = self.node.at(number);
+        let (shard, descriptors) = (node.shard(local).inspect(), node.shard(local).descriptors());
         let is_many = shard.connections().len() > MANY;
         if is_many && !self.judge.is_thorough() {
             return;
         }
         let ((waits, _), is_full) = (shard.waiting(), shard.is_log_full());
-        let descriptors = self.node.shard(number).descriptors();
         let found = self.too_much(shard, descriptors);
         self.sim.saw(Seen::MemoryMeasured);
         self.sim.add(Seen::LogFull, u64::from(is_full));
         self.sim.add(Seen::WaitedForLog, u64::from(waits > 0 && is_full));
-        let stuck = self.node.shard(number).inspect().stuck();
+        let (node, local) = self.node.at(number);
+        let stuck = node.shard(local).inspect().stuck();
         if let Some(first) = stuck.first() {
             return self.sim.violate(format_args!("shard {number}: {first}"));
         }
@@ -61,8 +62,10 @@ impl World {
         let in_flight = connections.requests_in_flight_max();
         let sizes = self.profile.sizes;
         let log_bytes_max = sizes.open_bytes_max + OPERATIONS_OVER * sizes.operation_bytes_max;
+        let waits_for_others = self.node.waits_for_others();
         let is_flushed = shard.progress().accepted() == shard.progress().flushed();
-        let unflushed_max = if is_flushed { 0 } else { usize::MAX };
+        let unflushed_max = if is_flushed && !waits_for_others { 0 } else { usize::MAX };
+        let behind_max = if waits_for_others { usize::MAX } else { 0 };
         let (waits, waits_max) = shard.waiting();
         let counted = connections.account().held(Kind::Input);
         let uncounted = connections.input_bytes_held().abs_diff(counted);
@@ -77,7 +80,7 @@ impl World {
             ("things that shares of addresses have not", shard.miscounted_shares(), 0),
             ("bytes of unread answers", connections.unread_bytes_max(), unread_bytes_max),
             ("answers that wait for a flush", connections.waits_for_flush(), unflushed_max),
-            ("slots that are behind the log", shard.unflushed_slots(), 0),
+            ("slots that are behind the log", shard.unflushed_slots(), behind_max),
             ("connections that wait for the log", waits, waits_max),
             ("bytes for the log", shard.unsubmitted_bytes(), log_bytes_max),
             ("slices", connections.slices(), SLICES_MAX),

@@ -21,7 +21,7 @@ impl<M: Machine> World<M> {
     pub(crate) fn coverage(&self) -> Coverage {
         let mut coverage = self.sim.coverage().clone();
         coverage += self.network.coverage();
-        coverage += self.node.coverage();
+        coverage += &Machine::coverage(&self.node);
         coverage += self.judge.coverage();
         for raw in self.clients.raws() {
             let expired = raw.books().iter().map(Committer::expired).sum();
@@ -61,8 +61,23 @@ impl<M: Machine> World<M> {
     }
 
     /// Notes that volatile state is lost. Members are not notified of this.
-    pub(super) fn judge_restarted(&mut self) {
+    pub(in crate::world) fn judge_restarted(&mut self) {
         self.judge.note_restart(Time::from_micros(self.sim.now()));
+    }
+}
+
+impl<M: Machine> World<M> {
+    /// Notes the groups that were deleted since the last call, durably. If a group with such a name
+    /// gets members again, its epochs begin again.
+    pub(in crate::world) fn judge_ended_groups(&mut self) {
+        let at = Time::from_micros(self.sim.now());
+        for id in self.judge.take_ended_groups() {
+            if let Some(group) = member_group(&id) {
+                self.sim.note(format_args!("{id} is gone, durably"));
+                let kind = EventKind::GroupDeleted { sent: at };
+                self.judge_event(&Event { at, group, member: OBSERVER, kind });
+            }
+        }
     }
 }
 
@@ -71,18 +86,6 @@ impl World {
     pub(crate) fn judge_answer(&mut self, shard: u32, asked: &Asked, frame: &[u8]) {
         if let Err(what) = self.judge.check_answer(shard, asked, frame) {
             self.sim.violate(format_args!("{what}"));
-        }
-    }
-
-    /// Notes the groups that were empty and are removed: they begin again with the next member.
-    fn judge_ended_groups(&mut self) {
-        let at = Time::from_micros(self.sim.now());
-        for id in self.judge.take_ended_groups() {
-            if let Some(group) = member_group(&id) {
-                self.sim.note(format_args!("{id} is gone, durably"));
-                let kind = EventKind::GroupDeleted { sent: at };
-                self.judge_event(&Event { at, group, member: OBSERVER, kind });
-            }
         }
     }
 

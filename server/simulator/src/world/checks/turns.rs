@@ -2,14 +2,14 @@
 
 use crate::coverage::Seen;
 use crate::node::{Fact, FileFact};
-use crate::world::World;
+use crate::world::{Simulated, World};
 use muster_storage::OpenMode;
 use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
 use std::path::Path;
 
-impl World {
-    /// Judges a fact about a shard.
-    pub(crate) fn judge_fact(&mut self, shard: u32, fact: Fact) {
+impl<M: Simulated> World<M> {
+    /// Judges a fact about a turn of a shard. Returns a fact about a file, which is not judged.
+    pub(in crate::world) fn judge_turn_fact(&mut self, shard: u32, fact: Fact) -> Option<FileFact> {
         let checked = match fact {
             Fact::Image(image) => self.judge.note_image(shard, self.sim.now(), &image),
             Fact::Received { connection, bytes, came_at } => {
@@ -32,9 +32,32 @@ impl World {
                 self.judge.turns(shard).note_waiting(queues);
                 Ok(())
             }
-            Fact::File(fact) => self.judge_file_fact(shard, fact),
+            Fact::File(fact) => return Some(fact),
         };
         if let Err(what) = checked {
+            self.sim.violate(format_args!("shard {shard}: {what}"));
+        }
+        None
+    }
+
+    /// Checks the time of groups at the end of a turn.
+    pub(crate) fn judge_time(&mut self, number: u32) {
+        let (node, local) = self.node.at(number);
+        let shard = node.shard(local).inspect();
+        let turns = self.judge.turns(number);
+        let sessions = turns.check_sessions(shard);
+        let group_time = turns.check_group_time(shard);
+        if let Err(what) = sessions.and(group_time) {
+            self.sim.violate(format_args!("shard {number}: {what}"));
+        }
+    }
+}
+
+impl World {
+    /// Judges a fact about a shard.
+    pub(crate) fn judge_fact(&mut self, shard: u32, fact: Fact) {
+        let Some(fact) = self.judge_turn_fact(shard, fact) else { return };
+        if let Err(what) = self.judge_file_fact(shard, fact) {
             self.sim.violate(format_args!("shard {shard}: {what}"));
         }
     }
@@ -77,16 +100,5 @@ impl World {
         }
         self.sim.saw(if is_full { Seen::NoSpaceWrite } else { Seen::FailedWrite });
         self.sim.note(format_args!("a write to {} fails", path.display()));
-    }
-
-    /// Checks the time of groups at the end of a turn.
-    pub(crate) fn judge_time(&mut self, number: u32) {
-        let shard = self.node.shard(number).inspect();
-        let turns = self.judge.turns(number);
-        let sessions = turns.check_sessions(shard);
-        let group_time = turns.check_group_time(shard);
-        if let Err(what) = sessions.and(group_time) {
-            self.sim.violate(format_args!("shard {number}: {what}"));
-        }
     }
 }

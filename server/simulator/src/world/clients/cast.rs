@@ -58,7 +58,7 @@ impl<M: Machine> World<M> {
         self.phase = Phase::Chaos(self.sim.now() + self.profile.chaos);
         let clients = self.profile.clients.clone();
         let random = &mut self.clients.cast_random;
-        let (groups, members) = new_members(&clients, &self.clients.topics, random);
+        let (groups, members) = new_members(&clients, &self.clients.topics, M::HAS_STREAMS, random);
         self.judge.expect_groups(groups);
         let share_groups = clients.sharers.div_ceil(SHARERS_OF_GROUP);
         self.judge.expect_share_groups(

@@ -12,7 +12,7 @@ impl<M: Machine> World<M> {
         if !self.is_chaos() {
             return;
         }
-        let shard = self.clients.random.below(u64::from(self.node.placement().shards)) as u32;
+        let shard = self.node.any(&mut self.clients.random);
         let link = match self.clients.raws[client as usize].links.first().copied() {
             Some(link) if self.clients.random.chance(0.5) => link,
             known => {

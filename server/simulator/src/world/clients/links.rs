@@ -68,7 +68,7 @@ impl<M: Machine> World<M> {
         // violation.
         let is_muted = link.muted_until() > asked.sent;
         // A connection to an earlier process is gone, but the client may not know this.
-        let is_live = link.life() == self.node.life();
+        let is_live = link.life() == self.node.life(link.shard());
         if is_live && !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
             let (api, owner) = (asked.api, link.owner());
             self.sim.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
@@ -124,9 +124,18 @@ impl<M: Machine> World<M> {
     }
 
     /// Called when the process has ended. Clients lose their connections, but after a power loss
-    /// some clients notice this only by timeouts. `accepted` has the connections of the process.
-    pub(crate) fn lose_all(&mut self, accepted: &BTreeSet<LinkId>, how: Crash) {
+    /// some clients notice this only by timeouts. `accepted` has the connections of the process,
+    /// and `has` says whether it had a shard.
+    pub(crate) fn lose_all(
+        &mut self,
+        accepted: &BTreeSet<LinkId>,
+        how: Crash,
+        has: impl Fn(u32) -> bool,
+    ) {
         for id in self.network.open_links() {
+            if !has(self.network.link(id).shard()) {
+                continue;
+            }
             let was_there = accepted.contains(&id);
             let is_silent = how == Crash::PowerLoss && self.node.faults().chance(0.1);
             if was_there && !is_silent {

@@ -137,7 +137,7 @@ impl<M: Machine> World<M> {
         let sim = &self.clients.members[index as usize];
         let plan = sim.member.plan();
         let is_classic = matches!(plan.group.protocol, Protocol::Classic { .. });
-        let coordinator = self.node.placement().group_shard(&plan.group.id);
+        let coordinator = self.node.group_shard(&plan.group.id);
         is_classic
             && plan.instance_id.is_some()
             && reason.contains("FENCED_INSTANCE_ID")
@@ -215,9 +215,7 @@ impl<M: Machine> World<M> {
         }
         let owner = Owner::Member { member: index, life: sim.life };
         let shard = match to {
-            Destination::Any => {
-                self.clients.random.below(u64::from(self.node.placement().shards)) as u32
-            }
+            Destination::Any => self.node.any(&mut self.clients.random),
             Destination::Node(node) | Destination::Leader(node) => {
                 let first = self.node.first_port();
                 let port = self.clients.nodes.address(node).map_or(first, |(_, port)| port);

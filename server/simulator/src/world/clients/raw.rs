@@ -64,6 +64,7 @@ impl<M: Machine> World<M> {
         let mut around = Surroundings {
             random: &mut self.clients.random,
             placement,
+            brokers: &self.node,
             is_chaos,
             is_resting: resting,
             hangs_up: false,
@@ -82,12 +83,9 @@ impl<M: Machine> World<M> {
         self.judge_deliveries(client, self.sim.now());
         let link = self.client_link(client, shard);
         let (api, correlation) = (request.api_key() as i16, self.network.correlation());
-        let header = RequestHeader {
-            api_key: api,
-            api_version: version,
-            correlation_id: correlation,
-            client_id: Some(self.client_id(client).into()),
-        };
+        let client_id = Some(self.client_id(client).into());
+        let (api_key, api_version, correlation_id) = (api, version, correlation);
+        let header = RequestHeader { api_key, api_version, correlation_id, client_id };
         let mut frame = vec![0; 4];
         header.write(&mut frame);
         if let Err(error) = request.write(version, &mut frame) {

@@ -2,7 +2,7 @@
 //! outside.
 
 use super::{Loopback, Target};
-use crate::client::read_response;
+use crate::client::{Brokers, read_response};
 use crate::coverage::{Coverage, Seen};
 use crate::disk::{Crash, copied};
 use crate::event::{MachineEvent, TimedEvent};
@@ -289,10 +289,17 @@ impl Loopback {
     }
 }
 
+impl Brokers for Loopback {
+    fn placement(&self) -> Placement {
+        self.placement
+    }
+}
+
 impl Machine for Loopback {
     type Inside = Inside;
     /// The judge sees only the answers of a real server.
     type Fact = Infallible;
+    const HAS_STREAMS: bool = true;
 
     fn next_event(world: &mut World<Self>) -> Option<TimedEvent> {
         loop {
@@ -310,13 +317,15 @@ impl Machine for Loopback {
         }
     }
 
-    fn handle(world: &mut World<Self>, event: MachineEvent) {
+    fn handle(world: &mut World<Self>, _: u32, event: MachineEvent) {
         match event {
             MachineEvent::Fault => world.fault(),
             MachineEvent::Crash { life, .. } if life == world.node.process.life() => world.kill(),
             MachineEvent::StopOverdue { life } => world.stop_overdue(life),
             MachineEvent::Crash { .. }
             | MachineEvent::Turn { .. }
+            | MachineEvent::Start
+            | MachineEvent::Link(_)
             | MachineEvent::FileDone { .. }
             | MachineEvent::CallDone { .. }
             | MachineEvent::Rot
@@ -405,7 +414,11 @@ impl Machine for Loopback {
         self.serves_since.is_some()
     }
 
-    fn life(&self) -> u32 {
+    fn starts(&self) -> u32 {
+        self.process.life()
+    }
+
+    fn life(&self, _: u32) -> u32 {
         self.process.life()
     }
 
@@ -415,10 +428,6 @@ impl Machine for Loopback {
 
     fn first_port(&self) -> u16 {
         self.process.first_port()
-    }
-
-    fn placement(&self) -> Placement {
-        self.placement
     }
 
     fn runs_since(&self) -> Option<u64> {
@@ -447,8 +456,8 @@ impl Machine for Loopback {
         &mut self.faults
     }
 
-    fn coverage(&self) -> &Coverage {
-        &self.coverage
+    fn coverage(&self) -> Coverage {
+        self.coverage.clone()
     }
 
     fn accept(&mut self, link: LinkId, shard: u32, _: Option<Arc<str>>) {
