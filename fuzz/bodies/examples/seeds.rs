@@ -12,6 +12,9 @@ use muster_codec::ApiKey;
 use muster_codec::header::RequestHeader;
 use muster_codec::record_batch::{BatchBuilder, Batches};
 use muster_fuzz_bodies::import::{FILES, PARTIAL, REPAIRS, WITH_DATA, WRITES};
+use muster_fuzz_bodies::peers;
+use muster_peers::frame::HEAD_BYTES as FRAME_HEAD_BYTES;
+use muster_peers::hello::HELLO_PREFIX_BYTES;
 use muster_storage::{LogPartition, Recovered, ShardLog};
 use std::fs::{self, File};
 use std::io::Read;
@@ -28,7 +31,13 @@ fn main() {
     seeds.segments();
     seeds.snapshots();
     seeds.imports();
+    seeds.peers();
     println!("{} seeds", seeds.count);
+}
+
+/// The bytes of a recording in hexadecimal digits.
+fn recorded(path: &str) -> Vec<u8> {
+    unhex(&fs::read_to_string(repository(path)).unwrap().replace('\n', ""))
 }
 
 struct Seeds {
@@ -104,6 +113,20 @@ impl Seeds {
             let length = (batch.len() as u16).to_be_bytes();
             let segment = [&[1][..], &[0; 28], &[0], &length, &batch].concat();
             self.write("partition_recovery", &segment);
+        }
+    }
+
+    /// Writes a frame, its messages, a hello, and events of a shard.
+    fn peers(&mut self) {
+        let frame = recorded("server/peers/tests/data/frame.txt");
+        let hello = recorded("server/peers/tests/data/hello.txt");
+        self.write("peers", &[&[peers::FRAMES, 5][..], &frame, &frame].concat());
+        self.write("peers", &[&[peers::MESSAGES][..], &frame[FRAME_HEAD_BYTES..]].concat());
+        self.write("peers", &[&[peers::HELLO][..], &hello[HELLO_PREFIX_BYTES..]].concat());
+        self.write("peers", &[&[peers::HELLO][..], &hello].concat());
+        for seed in 1..=20_u32 {
+            let bytes = (1..=400_u32).map(|it| (it.wrapping_mul(seed * 2_654_435) >> 13) as u8);
+            self.write("peers", &[peers::SHARD].into_iter().chain(bytes).collect::<Vec<u8>>());
         }
     }
 

@@ -22,11 +22,13 @@ pub mod import;
 mod memory;
 pub mod messages;
 pub mod partition_recovery;
+pub mod peers;
 pub mod records;
 pub mod recovery;
 pub mod regex;
 pub mod replay;
 pub mod shard;
+pub mod slot_entries;
 pub mod snapshot;
 mod world;
 
@@ -43,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     ("frames", frames::run),
     ("import", import::run),
     ("partition_recovery", partition_recovery::run),
+    ("peers", peers::run),
     ("records", records::run),
     ("recovery", recovery::raw),
     ("recovery_edits", recovery::edits),
@@ -51,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     ("requests", messages::requests),
     ("responses", messages::responses),
     ("shard", shard::run),
+    ("slot_entries", slot_entries::run),
     ("snapshot_file", snapshot::file),
     ("snapshot_groups", snapshot::groups),
 ];

@@ -32,9 +32,9 @@ pub fn raw(mut input: &[u8]) {
         input = rest;
     }
     within(GRANTED_BYTES, || {
-        let mut recovery = Recovery::new(TOPICS);
+        let mut recovery = Recovery::new(TOPICS).replicated(small_config().slots);
         for (sequence, bytes) in files {
-            if recovery.segment(sequence, bytes, |_| {}).is_err() {
+            if recovery.items(sequence, bytes, |_| {}).is_err() {
                 return;
             }
         }

@@ -108,6 +108,7 @@ impl World {
             stopwatch: || 0,
             space: Default::default(),
             token_keys: Default::default(),
+            nodes: None,
             audits: cfg!(debug_assertions),
         };
         let nothing = Path::new("no-such-directory");
