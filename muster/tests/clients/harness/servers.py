@@ -10,6 +10,9 @@ import time
 from harness.processes import Failure, kill, spawn
 
 START_SECONDS = 120
+# Kafka's default duration of the locks of share groups. Each restart of a server adds 1 ms to it, so
+# the lock of a record tells whether the server had been restarted when it gave the record.
+LOCK_MS = 30_000
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 # Keys that keep a case short (no wait for members, and none for the session of a killed broker),
 # and keys of a cluster with one broker. Groups without offsets stay, however long a run takes.
@@ -83,9 +86,11 @@ class Spawned:
         self.data = directory / self.data_place
         self.properties = directory / "server.properties"
         place = [f"{key}={value}" for key, value in self._place().items()]
-        self.properties.write_text("\n".join([*place, *settings, ""]))
+        self.settings = [*place, *settings]
+        self.properties.write_text("\n".join([*self.settings, ""]))
         self.log_path = directory / "server.log"
         self.process = None
+        self.restarts = 0
 
     def start(self):
         with open(self.log_path, "ab") as log:
@@ -99,6 +104,12 @@ class Spawned:
                 time.sleep(0.05)
         self._check()  # another process may listen on the ports
 
+    def restarts_before(self, lock):
+        """The number of restarts before the server gave a record with this duration of its lock, in
+        ms. None if the lock does not have a default duration."""
+        restarts = lock - LOCK_MS
+        return restarts if 0 <= restarts <= self.restarts else None
+
     def crash(self):
         """kill -9. The kernel may keep the listeners of an io_uring open a moment longer than the
         process. This waits until they are closed: otherwise a client could take the dead server for
@@ -109,6 +120,9 @@ class Spawned:
             if time.monotonic() > deadline:
                 raise Failure("something still listens after kill -9")
             time.sleep(0.01)
+        self.restarts += 1
+        lock = f"group.share.record.lock.duration.ms={LOCK_MS + self.restarts}"
+        self.properties.write_text("\n".join([*self.settings, lock, ""]))
 
     def _check(self):
         if self.process.poll() is not None:
@@ -218,6 +232,9 @@ class Running:
         self.bootstrap, self.restart_command = bootstrap, restart_command
         self.restartable = restart_command is not None
         self.crashed = False
+
+    def restarts_before(self, lock):
+        """None: the restart command does not change the config of the server."""
 
     def start(self):
         """Runs the restart command after a crash. The server was already running before the first

@@ -54,7 +54,7 @@ class ShareStory(Story):
 
     def __init__(self, case, server, cache):
         super().__init__(case, server, cache)
-        self.ledger = Ledger(self.clock, DELIVERY_LIMIT)
+        self.ledger = Ledger(self.clock, DELIVERY_LIMIT, server.restarts_before)
         self.next_id = 0
 
     def create_group_and_topic(self, partitions):
@@ -280,7 +280,9 @@ class Share(ShareStory):
         self.note(f"{len(kept)} records were kept by renewing them")
 
     def server_is_killed(self):
-        """Kills the server while records are produced and acknowledged."""
+        """Kills the server while records are produced and acknowledged. The locks have their
+        default duration, which differs after the restart."""
+        self.configure("share.record.lock.duration.ms")
         before = self.ledger.update().ended
         asked = self.control.say(f"produce {self.next_id} {LATE}")
         self.next_id += LATE

@@ -32,8 +32,11 @@ class Delivery:
 class Ledger:
     """Collects the reports of all adapters. A place is a pair of partition and offset."""
 
-    def __init__(self, clock, limit):
+    def __init__(self, clock, limit, restarts_before):
+        """`restarts_before` says by the lock of a record how often the server had been restarted
+        when it delivered the record. None if the lock does not tell."""
         self.clock, self.limit, self.read = clock, limit, 0
+        self.restarts_before = restarts_before
         self.deliveries = defaultdict(list)  # by place, in order of arrival
         self.ids = {}
         #: Members that acknowledge after everything is done. An acknowledgement below the start
@@ -50,7 +53,7 @@ class Ledger:
         for adapter, event in new:
             match event["event"]:
                 case "acquired":
-                    self._acquire(adapter.name, event["records"])
+                    self._acquire(adapter.name, event)
                 case "confirmed" | "refused":
                     self._answer(adapter.name, event)
             self.read += 1
@@ -67,19 +70,27 @@ class Ledger:
         with self.clock.changed:
             times.append(len(self.clock.reports))
 
-    def _acquire(self, member, records):
-        for id, partition, offset, count, verdict in records:
+    def _acquire(self, member, event):
+        restarts = self._restarts(event)
+        for id, partition, offset, count, verdict in event["records"]:
             place = partition, offset
             if self.ids.setdefault(place, id) != id:
                 raise Failure(f"{place} was record {self.ids[place]} and is {id}")
             deliveries = self.deliveries[place]
-            restarts = self._passed(self.restarts)
             last = next((d for d in reversed(deliveries) if d.member == member), None)
-            if last and last.count == count and last.verdict in ("renew", "hold"):
-                # A record that the member held: the report has the new verdict.
-                last.verdict, last.restarts = verdict, restarts
+            is_held = last and last.verdict in ("renew", "hold") and not last.answer
+            if is_held and last.count == count:
+                # A record that the member still holds: the report has the new verdict.
+                last.verdict = verdict
             else:
                 deliveries.append(Delivery(member, count, verdict, restarts))
+
+    def _restarts(self, event):
+        """The restarts of the server before the deliveries of a poll. A client may fetch records
+        from a server that then crashes, and return them only when the server has been restarted.
+        So the time of the report counts only if the client does not know the records' locks."""
+        restarts = self.restarts_before(event["lock"]) if "lock" in event else None
+        return self._passed(self.restarts) if restarts is None else restarts
 
     def _passed(self, times):
         return sum(time <= self.read for time in times)

@@ -21,14 +21,15 @@ import org.apache.kafka.common.header.Header;
 final class ShareAdmin {
     private ShareAdmin() {}
 
-    /** Sets configs of the group. Each word is KEY=VALUE. */
+    /** Changes configs of the group. Each word is KEY=VALUE, or the KEY that gets its default again. */
     static void configure(Admin admin, String group, List<String> words) throws Exception {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
         List<AlterConfigOp> changes = new ArrayList<>();
         for (String word : words) {
             String[] parts = word.split("=", 2);
-            changes.add(new AlterConfigOp(
-                new ConfigEntry(parts[0], parts[1]), AlterConfigOp.OpType.SET));
+            changes.add(parts.length == 1
+                ? new AlterConfigOp(new ConfigEntry(word, ""), AlterConfigOp.OpType.DELETE)
+                : new AlterConfigOp(new ConfigEntry(parts[0], parts[1]), AlterConfigOp.OpType.SET));
         }
         admin.incrementalAlterConfigs(Map.of(resource, changes)).all().get();
         Events.emit("configured", "");

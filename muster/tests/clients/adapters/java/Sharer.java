@@ -17,6 +17,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * A member of a share group. It reports the records that it acquires, how it will acknowledge them,
  * and then which acknowledgements the server has confirmed. harness/share.py lists its options.
+ *
+ * The field `lock` is the duration of the locks in ms, according to the newest answer from which
+ * the poll has records. Records of older answers come first, in this poll or in earlier ones.
  */
 final class Sharer {
     private static final Duration POLL = Duration.ofMillis(200);
@@ -159,7 +162,8 @@ final class Sharer {
             all.add("[" + Events.id(r) + "," + r.partition() + "," + r.offset() + ","
                 + r.deliveryCount().get() + ",\"" + verdicts.of(r) + "\"]");
         }
-        Events.emit("acquired", ",\"records\":" + all);
+        String lock = consumer.acquisitionLockTimeoutMs().map(ms -> ",\"lock\":" + ms).orElse("");
+        Events.emit("acquired", lock + ",\"records\":" + all);
     }
 
     private static String place(int partition, long offset) {
