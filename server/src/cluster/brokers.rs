@@ -20,7 +20,9 @@ const SHARDS_OF_NODE: i32 = 1_000;
 pub struct Nodes {
     /// This node.
     pub own: NodeId,
-    /// All other nodes, in the order of their ids.
+    /// The ids of all nodes, in order.
+    pub ids: Arc<[NodeId]>,
+    /// The other nodes whose addresses are known, in the order of their ids.
     pub others: Arc<[Node]>,
 }
 
@@ -32,15 +34,6 @@ pub struct Node {
     pub shards: u32,
     /// The advertised addresses of its shards.
     pub endpoints: Endpoints,
-}
-
-impl Nodes {
-    /// The ids of all nodes, in order.
-    pub fn ids(&self) -> Vec<NodeId> {
-        let mut ids: Vec<_> = self.others.iter().map(|it| it.id).chain([self.own]).collect();
-        ids.sort_unstable();
-        ids
-    }
 }
 
 /// The leaders of slots that a shard knows. Empty on one machine.

@@ -39,7 +39,7 @@ pub fn form(common: &Common, number: u32, config: LogConfig) -> Option<ShardLog>
     };
     let mut log = ShardLog::new(config, Recovered::default());
     let groups = groups_of(common.placement, number);
-    replicas::form(&mut log, nodes.own, &nodes.ids(), &groups);
+    replicas::form(&mut log, nodes.own, &nodes.ids, &groups);
     Some(log)
 }
 

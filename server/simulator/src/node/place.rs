@@ -23,7 +23,8 @@ impl Place {
             muster_server::shard::Node { id: id_of(number), shards, endpoints }
         };
         let others = (0..nodes).filter(|it| *it != number).map(node).collect();
-        Self { number, nodes: Nodes { own: id_of(number), others } }
+        let ids = (0..nodes).map(id_of).collect();
+        Self { number, nodes: Nodes { own: id_of(number), ids, others } }
     }
 
     /// The address of a shard of the node.

@@ -48,7 +48,7 @@ impl Cluster {
         let world = |own| {
             let others = IDS.into_iter().filter(|it| *it != own);
             let others = others.map(|it| World::node(it, shards)).collect();
-            (own, World::of_node(shards, Nodes { own, others }))
+            (own, World::of_node(shards, Nodes { own, ids: IDS.into(), others }))
         };
         let nodes = IDS.into_iter().map(world).collect();
         let mut cluster = Self { nodes, cut: BTreeSet::new(), session: 1, connections: 0 };
