@@ -161,7 +161,7 @@ broker_configs! {
     controller_quorum_fetch_timeout_ms: i32 = 2_000, at_least(0), [];
     controller_quorum_request_timeout_ms: i32 = 2_000, at_least(0), [];
     controller_quorum_retry_backoff_ms: i32 = 20, at_least(0), [];
-    controller_quorum_voters: Vec<String> = Vec::new(), Valid::Any, [];
+    controller_quorum_voters: Vec<String> = Vec::new(), Valid::Any, [obeyed];
     controller_quota_window_num: i32 = 11, at_least(1), [obeyed];
     controller_quota_window_size_seconds: i32 = 1, at_least(1), [obeyed];
     controller_socket_timeout_ms: i32 = 30_000, Valid::Any, [];
@@ -326,7 +326,7 @@ broker_configs! {
     metrics_recording_level: String = "INFO".into(), Valid::Any, [];
     metrics_sample_window_ms: i64 = 30_000, at_least(1), [];
     min_insync_replicas: i32 = 1, at_least(1), [dynamic];
-    node_id: Option<i32> = None, at_least(0), [];
+    node_id: Option<i32> = None, at_least(0), [obeyed];
     num_io_threads: i32 = 8, at_least(1), [dynamic];
     num_network_threads: i32 = 3, at_least(1), [dynamic];
     num_partitions: i32 = 1, at_least(1), [obeyed];

@@ -138,8 +138,9 @@ impl Config {
         Ok(listeners)
     }
 
-    /// The listeners of a key, without the listeners in `controller.listener.names`: muster's
-    /// controller is shard 0, which needs no separate listener.
+    /// The listeners of a key, without the listeners in `controller.listener.names`. They are for
+    /// the other nodes of a cluster ([`Self::cluster`]). One machine needs none: its controller is
+    /// shard 0.
     fn listeners_of(&self, key: &str, texts: &[String]) -> Result<Vec<Listener>, String> {
         let controllers = self.controller_listener_names.as_deref().unwrap_or_default();
         let mut found = Vec::new();
@@ -159,7 +160,7 @@ impl Config {
         }
     }
 
-    fn security_protocol(&self, listener: &str) -> Result<SecurityProtocol, String> {
+    pub(super) fn security_protocol(&self, listener: &str) -> Result<SecurityProtocol, String> {
         const KEY: &str = "listener.security.protocol.map";
         let pairs = self.listener_security_protocol_map.split(',');
         let mut pairs = pairs.filter_map(|pair| pair.trim().split_once(':'));
@@ -172,13 +173,15 @@ impl Config {
 }
 
 /// Parses `NAME://host:port`; the host may be empty.
-fn name_and_address(text: &str) -> Option<(&str, Address)> {
+pub(super) fn name_and_address(text: &str) -> Option<(&str, Address)> {
     let (name, address) = text.split_once("://")?;
     Some((name, Address::parse(address)?))
 }
 
 /// The first item that occurs a second time.
-fn first_twice<T: Eq + std::hash::Hash + Clone>(items: impl Iterator<Item = T>) -> Option<T> {
+pub(super) fn first_twice<T: Eq + std::hash::Hash + Clone>(
+    items: impl Iterator<Item = T>,
+) -> Option<T> {
     let mut seen = HashSet::new();
     items.into_iter().find(|item| !seen.insert(item.clone()))
 }

@@ -16,6 +16,7 @@ mod assignors;
 mod authorizer;
 mod broker;
 mod client_metrics;
+mod cluster;
 mod connections;
 mod derived;
 mod describe;
@@ -49,6 +50,7 @@ pub use client_metrics::{
     ClientAttribute, ClientMetricsConfig, ClientPatterns, InvalidSubscription,
     PUSH_INTERVAL_MS_DEFAULT,
 };
+pub use cluster::{ClusterConfig, Voter};
 pub use derived::{compaction, effective, group_config, group_overrides, topic_compaction};
 pub use describe::{Described, Describer, Source, Synonym};
 pub use findings::{Finding, Findings, Kind};

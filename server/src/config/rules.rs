@@ -122,6 +122,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
     check.roles();
     check.log();
     check.sockets();
+    check.cluster();
     check.security();
     check.access();
     check.admin();
@@ -285,6 +286,12 @@ impl Check<'_> {
 }
 
 impl Check<'_> {
+    fn cluster(&mut self) {
+        let broken = self.config.cluster().err();
+        let key = "controller.quorum.voters";
+        self.broken.extend(broken.map(|rule| Broken { key, rule }));
+    }
+
     fn security(&mut self) {
         let config = self.config;
         for listener in config.client_listeners().unwrap_or_default() {
