@@ -15,11 +15,15 @@
 
 mod contents;
 mod error;
+mod node_stamp;
 mod stamp;
+mod stamp_text;
 
 pub use contents::{Entry, entries};
 pub use error::DataDirError;
-pub use stamp::{Meta, STAMP_FILE_NAME, State, partitions, stamp_file, value};
+pub use node_stamp::{Formation, NodeStamp, is_of_node};
+pub use stamp::{Meta, STAMP_FILE_NAME, State, partitions, stamp_file};
+pub use stamp_text::value;
 
 pub(crate) use contents::traces_of_use;
 

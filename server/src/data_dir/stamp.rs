@@ -2,6 +2,8 @@
 //! the list of logs, and the durable end of each log at the last clean stop.
 
 use super::DataDirError;
+use super::node_stamp::NodeStamp;
+use super::stamp_text::value;
 use crate::placement::{OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use crate::shard::KnownLog;
 use muster_coordinator::Ids;
@@ -15,8 +17,10 @@ pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 
 /// The versions of the file. In version 2, `__consumer_offsets` and `__transaction_state` have the
 /// same number of partitions, as servers that know no version 3 assume. In version 3 the numbers
-/// differ, and those servers refuse the file.
-const VERSIONS: [&str; 2] = ["2", "3"];
+/// differ, and those servers refuse the file. Version 4 is that of a node in a cluster, with lines
+/// of its own: a server for one machine would lose what the other nodes rely on.
+const VERSIONS: [&str; 3] = ["2", "3", OF_NODE];
+const OF_NODE: &str = "4";
 
 /// The contents of `meta.properties`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,9 @@ pub struct Meta {
     pub boot: Option<String>,
     /// The log of each shard, by shard number.
     pub logs: Vec<KnownLog>,
+    /// The place of the directory in a cluster. None for one machine. Before the formation the
+    /// cluster id has no meaning.
+    pub node: Option<NodeStamp>,
 }
 
 /// Each load of a shard has a number, which must be higher than those of all earlier loads. So each
@@ -65,6 +72,7 @@ impl Meta {
             starts: 0,
             boot: None,
             logs,
+            node: None,
         }
     }
 
@@ -144,7 +152,7 @@ impl Meta {
     pub fn parse(text: &str) -> Result<Self, String> {
         let version = value(text, "version")?;
         if !VERSIONS.contains(&version) {
-            let known = VERSIONS.join(" and ");
+            let known = VERSIONS.join(", ");
             return Err(format!("version={version}, and this server reads version={known}"));
         }
         let covered = text.rfind("checksum=").ok_or("checksum= is missing")?;
@@ -156,6 +164,11 @@ impl Meta {
             "made" => State::Made,
             other => return Err(format!("state={other}")),
         };
+        let node = (version == OF_NODE).then(|| NodeStamp::parse(text)).transpose()?;
+        let formation = node.as_ref().and_then(|it| it.formation.as_ref());
+        if node.is_some() && formation.is_some_and(|it| it.is_complete) != (state == State::Made) {
+            return Err("state= and cluster.state= contradict each other".to_owned());
+        }
         let log = |number| {
             let id = value(text, &format!("log.{number}"))?;
             let id = u64::from_str_radix(id, 16).map_err(|_| format!("log.{number}={id}"))?;
@@ -174,6 +187,7 @@ impl Meta {
             starts: value(text, "starts").map_or(Ok(0), |_| parsed(text, "starts"))?,
             boot: value(text, "boot").ok().filter(|boot| *boot != "none").map(str::to_owned),
             logs: (0..shards).map(log).collect::<Result<_, String>>()?,
+            node,
         })
     }
 }
@@ -181,8 +195,11 @@ impl Meta {
 impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.state == State::Making { "making" } else { "made" };
-        let version =
-            VERSIONS[usize::from(self.offsets_partitions != self.transactions_partitions)];
+        let is_equal = self.offsets_partitions == self.transactions_partitions;
+        let version = match &self.node {
+            Some(_) => OF_NODE,
+            None => VERSIONS[usize::from(!is_equal)],
+        };
         let mut text =
             format!("version={version}\nstate={state}\ncluster.id={}\n", self.cluster_id);
         text += &format!("{OFFSETS_PARTITIONS}={}\n", self.offsets_partitions);
@@ -193,6 +210,7 @@ impl fmt::Display for Meta {
         for (number, KnownLog { id, end }) in self.logs.iter().enumerate() {
             text += &format!("log.{number}={id:016x}\nend.{number}={end}\n");
         }
+        text += &self.node.as_ref().map(NodeStamp::lines).unwrap_or_default();
         f.write_str(&text)?;
         f.write_str(&checksum_line(&text))
     }
@@ -201,15 +219,6 @@ impl fmt::Display for Meta {
 /// The path of a directory's stamp.
 pub fn stamp_file(directory: &Path) -> PathBuf {
     directory.join(STAMP_FILE_NAME)
-}
-
-/// The value of a key in a stamp, which may be damaged.
-///
-/// # Errors
-/// The key is missing.
-pub fn value<'t>(text: &'t str, key: &str) -> Result<&'t str, String> {
-    let of = |line: &'t str| line.strip_prefix(key)?.strip_prefix('=');
-    text.lines().find_map(of).ok_or_else(|| format!("{key}= is missing"))
 }
 
 fn parsed<T: std::str::FromStr>(text: &str, key: &str) -> Result<T, String> {
@@ -249,6 +258,10 @@ fn is_kafkas(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data_dir::{Formation, is_of_node};
+    use muster_codec::Uuid;
+    use muster_runtime::replicas::NodeId;
+    use std::collections::BTreeMap;
 
     fn meta() -> Meta {
         let logs = vec![KnownLog { id: 0x1f, end: 301 }, KnownLog { id: u64::MAX, end: 0 }];
@@ -262,14 +275,25 @@ mod tests {
             starts: 7,
             boot,
             logs,
+            node: None,
         }
+    }
+
+    /// The stamps of a node before, during and after the formation of its cluster.
+    fn of_node() -> [Meta; 3] {
+        let nodes: BTreeMap<_, _> = [1, 7, 9].map(|it| (NodeId(it), Uuid([it as u8; 16]))).into();
+        let stamp = |formation| NodeStamp { id: NodeId(7), directory: Uuid([7; 16]), formation };
+        let formation = |is_complete| Some(Formation { nodes: nodes.clone(), is_complete });
+        let of = |state, formation| Meta { state, node: Some(stamp(formation)), ..meta() };
+        let (forming, formed) = (formation(false), formation(true));
+        [of(State::Making, None), of(State::Making, forming), of(State::Made, formed)]
     }
 
     #[test]
     fn a_stamp_is_read_as_it_was_written() {
         let directory = tempfile::tempdir().unwrap();
-        for state in [State::Making, State::Made] {
-            let meta = Meta { state, ..meta() };
+        let alone = [State::Making, State::Made].map(|state| Meta { state, ..meta() });
+        for meta in alone.into_iter().chain(of_node()) {
             meta.write(directory.path()).unwrap();
             assert_eq!(Meta::read(directory.path()).unwrap(), meta);
         }
@@ -277,24 +301,58 @@ mod tests {
 
     #[test]
     fn no_bit_of_a_stamp_can_change() {
-        let whole = meta().to_string();
-        for at in 0..whole.len() {
-            for bit in 0..8 {
-                let mut bytes = whole.clone().into_bytes();
-                bytes[at] ^= 1 << bit;
-                let changed = String::from_utf8_lossy(&bytes);
-                assert!(Meta::parse(&changed).is_err(), "byte {at}, bit {bit}: {changed}");
+        for whole in of_node().iter().chain([&meta()]).map(Meta::to_string) {
+            for at in 0..whole.len() {
+                for bit in 0..8 {
+                    let mut bytes = whole.clone().into_bytes();
+                    bytes[at] ^= 1 << bit;
+                    let changed = String::from_utf8_lossy(&bytes);
+                    assert!(Meta::parse(&changed).is_err(), "byte {at}, bit {bit}: {changed}");
+                }
             }
         }
     }
 
     #[test]
     fn a_stamp_that_is_cut_off_or_longer_is_damaged() {
-        let whole = meta().to_string();
-        for len in 0..whole.len() {
-            assert!(Meta::parse(&whole[..len]).is_err(), "{len} bytes");
+        for whole in of_node().iter().chain([&meta()]).map(Meta::to_string) {
+            for len in 0..whole.len() {
+                assert!(Meta::parse(&whole[..len]).is_err(), "{len} bytes");
+            }
+            assert!(Meta::parse(&(whole + "end.0=1\n")).is_err());
         }
-        assert!(Meta::parse(&(whole + "end.0=1\n")).is_err());
+    }
+
+    #[test]
+    fn the_stamp_of_a_node_has_lines_of_its_own() {
+        let [waiting, _, formed] = of_node().map(|it| it.to_string());
+        assert!(waiting.starts_with("version=4\nstate=making\n"), "{waiting}");
+        assert!(!waiting.contains("cluster.nodes="), "{waiting}");
+        let lines = "cluster.node=7\ncluster.directory=BwcHBwcHBwcHBwcHBwcHBw\n\
+             cluster.nodes=1:AQEBAQEBAQEBAQEBAQEBAQ,7:BwcHBwcHBwcHBwcHBwcHBw,\
+             9:CQkJCQkJCQkJCQkJCQkJCQ\ncluster.state=formed\nchecksum=";
+        assert!(formed.contains(lines), "{formed}");
+        assert!(is_of_node(&formed) && is_of_node(&waiting) && !is_of_node(&meta().to_string()));
+    }
+
+    #[test]
+    fn lines_of_a_node_that_contradict_each_other_are_damage() {
+        let formed = of_node()[2].to_string();
+        for (part, other, why) in [
+            ("state=made", "state=making", "contradict"),
+            ("cluster.state=formed", "cluster.state=forming", "contradict"),
+            ("cluster.state=formed", "cluster.state=ended", "cluster.state=ended"),
+            ("cluster.state=formed\n", "", "cluster.state= is missing"),
+            ("cluster.node=7", "cluster.node=8", "lacks node 8"),
+            ("cluster.node=7\n", "", "cluster.node= is missing"),
+            (",9:CQkJ", ",9:", "cluster.nodes="),
+            ("directory=BwcH", "directory=AAAA", "lacks node 7"),
+        ] {
+            let end = formed.find("checksum=").unwrap();
+            let changed = formed[..end].replacen(part, other, 1);
+            let error = Meta::parse(&(changed.clone() + &checksum_line(&changed))).unwrap_err();
+            assert!(error.contains(why), "{part}: {error}");
+        }
     }
 
     #[test]

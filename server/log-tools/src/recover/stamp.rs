@@ -8,7 +8,7 @@ use muster_coordinator::Ids;
 use muster_server::Failure;
 use muster_server::config::Config;
 use muster_server::data_dir::{
-    DataDirError, Entry, Meta, State, entries, partitions, stamp_file, value,
+    DataDirError, Entry, Meta, State, entries, is_of_node, partitions, stamp_file, value,
 };
 use muster_server::placement::{
     CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS,
@@ -64,6 +64,11 @@ impl FoundStamp {
 /// whether the cluster id is a new one.
 fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, bool), Failure> {
     let data = &arguments.data;
+    if is_of_node(text) {
+        return Err("the directory is that of a node in a cluster. A stamp that is made from the \
+                    logs could let the node vote twice: restore the stamp, or use the other nodes"
+            .into());
+    }
     let shards = shards(arguments)?;
     let offsets_partitions = match arguments.offsets_partitions {
         Some(partitions) => partitions,
@@ -108,6 +113,7 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, 
         starts,
         boot,
         logs,
+        node: None,
     };
     Ok((meta, has_new_id))
 }
