@@ -30,6 +30,11 @@ pub enum DataDirError {
     OfKafka {
         path: PathBuf,
     },
+    /// The directory is no directory of this node; `why` says of what it is, and what to do.
+    OfCluster {
+        path: PathBuf,
+        why: String,
+    },
     /// The number of partitions of an internal topic differs from the config `key`.
     Partitions {
         key: &'static str,
@@ -51,6 +56,7 @@ impl DataDirError {
             Self::Io { .. }
             | Self::Held { .. }
             | Self::OfKafka { .. }
+            | Self::OfCluster { .. }
             | Self::Partitions { .. }
             | Self::First(_) => false,
         }
@@ -87,6 +93,9 @@ impl fmt::Display for DataDirError {
                  --with-data for the records of topics, --dry-run to look first)",
                 path.display()
             ),
+            Self::OfCluster { path, why } => {
+                write!(f, "the data directory {} {why}", path.display())
+            }
             Self::Partitions { key, written, configured } => write!(
                 f,
                 "the data directory was written with {key}={written}, and cannot be opened with \

@@ -15,6 +15,7 @@
 
 mod contents;
 mod error;
+mod node;
 mod node_stamp;
 mod stamp;
 mod stamp_text;
@@ -80,11 +81,11 @@ impl DataDir {
         ids: &mut dyn Ids,
         first: impl FnOnce(&mut Meta) -> Result<Vec<ClusterRecord<'static>>, DataDirError>,
     ) -> Result<Self, DataDirError> {
-        share_with_group(path).map_err(|error| failed("look at", path, error))?;
-        make(path).map_err(|error| failed("create", path, error))?;
-        let lock = lock(path)?;
+        let lock = begin(path)?;
         let mut meta =
             if has_stamp(path)? { Meta::read(path)? } else { stamp_new(path, placement, ids)? };
+        let instead = "name all nodes in controller.quorum.voters, or choose another directory";
+        refuse_node(path, &meta, instead)?;
         let (written, configured) = (meta.offsets_partitions, placement.offsets_partitions);
         if written != configured {
             return Err(DataDirError::Partitions { key: OFFSETS_PARTITIONS, written, configured });
@@ -122,6 +123,7 @@ impl DataDir {
         let lock = lock(path)?;
         share_with_group(path).map_err(|error| failed("look at", path, error))?;
         let meta = stamp_of(path)?;
+        refuse_node(path, &meta, "change it through the servers while the cluster runs")?;
         if meta.state == State::Making {
             let what = "the directory is not complete yet: the server completes it when it starts";
             return Err(DataDirError::Damaged { path: stamp_file(path), what: what.to_owned() });
@@ -162,6 +164,13 @@ impl DataDir {
         }
         self.meta.write(&self.path)
     }
+}
+
+/// Makes the directory if necessary, and locks it.
+fn begin(path: &Path) -> Result<File, DataDirError> {
+    share_with_group(path).map_err(|error| failed("look at", path, error))?;
+    make(path).map_err(|error| failed("create", path, error))?;
+    lock(path)
 }
 
 /// Makes the directory and its parents, and syncs its name. The name of an existing directory is
@@ -213,6 +222,13 @@ fn refuse_traces(path: &Path) -> Result<(), DataDirError> {
     } else {
         Err(DataDirError::NoStamp { path: path.to_owned(), found })
     }
+}
+
+/// Refuses the directory of a node where one machine is wanted.
+fn refuse_node(path: &Path, meta: &Meta, instead: &str) -> Result<(), DataDirError> {
+    let Some(NodeStamp { id, .. }) = &meta.node else { return Ok(()) };
+    let why = format!("is that of node {} of a cluster: {instead}", id.0);
+    Err(DataDirError::OfCluster { path: path.to_owned(), why })
 }
 
 /// Creates the log of each shard, and makes it durable with its first segment. The controller's

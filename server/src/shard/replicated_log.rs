@@ -3,7 +3,7 @@
 use super::names::ENTRIES_TOKEN;
 use super::reading::read_items;
 use super::topics::Internal;
-use super::{Common, KnownLog, LoadError};
+use super::{Common, KnownLog, LoadError, Nodes};
 use crate::placement::{CONTROLLER, Placement};
 use crate::topics;
 use muster_runtime::Runtime;
@@ -29,18 +29,16 @@ fn groups_of(placement: Placement, number: u32) -> Vec<Group> {
 
 /// The log of a shard of a node in a new cluster, in the directory of the config. Its first block
 /// has to be durable before the shard is loaded.
-pub fn form(common: &Common, number: u32, config: LogConfig) -> Option<ShardLog> {
-    let nodes = common.nodes.as_ref()?;
+pub fn form(nodes: &Nodes, placement: Placement, number: u32, config: LogConfig) -> ShardLog {
     let config = LogConfig {
         format: Format::Replicated,
-        slots: common.placement.offsets_partitions,
+        slots: placement.offsets_partitions,
         topics: topics::RULES,
         ..config
     };
     let mut log = ShardLog::new(config, Recovered::default());
-    let groups = groups_of(common.placement, number);
-    replicas::form(&mut log, nodes.own, &nodes.ids, &groups);
-    Some(log)
+    replicas::form(&mut log, nodes.own, &nodes.ids, &groups_of(placement, number));
+    log
 }
 
 /// Reads the log of a shard of a node. Without a known log, it is not compared with one.

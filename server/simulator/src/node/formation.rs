@@ -17,11 +17,12 @@ impl Node {
         let (shards, sizes) = (self.shards_on_disk, self.setup.sizes);
         let mut ids = SeededIds(self.ids.fork());
         let mut meta = Meta::new(self.placement_on(shards), &mut ids);
-        let common = self.common(shards);
+        let place = self.place.as_ref().ok_or("the node is in no cluster")?;
+        let placement = self.placement_on(shards);
         for (number, known) in (0..).zip(&meta.logs) {
             let name = log_directory(shards, number);
             let config = log_config(name, known.id, self.block_bytes, sizes);
-            let log = form(&common, number, config).ok_or("the node is in no cluster")?;
+            let log = form(&place.nodes, placement, number, config);
             OfflineLog::of(path.to_owned(), log).finish().map_err(text)?;
         }
         meta.state = State::Made;

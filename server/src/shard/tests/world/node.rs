@@ -35,7 +35,8 @@ impl World {
 
 /// Writes the log of a node in a new cluster.
 pub(super) fn form_log(data: &Path, common: &Common) {
-    let mut log = form(common, 0, log_config(common)).unwrap();
+    let nodes = common.nodes.as_ref().unwrap();
+    let mut log = form(nodes, common.placement, 0, log_config(common));
     let mut disk = Files::default();
     loop {
         let mut ops = Vec::new();
