@@ -28,6 +28,8 @@ mod dispatch;
 mod event;
 mod file_state;
 pub mod files;
+#[cfg(test)]
+mod formation;
 mod groups;
 pub mod host;
 mod http_agent;

@@ -1,0 +1,63 @@
+//! This node of a cluster, as other nodes see it.
+
+use crate::config::{ClusterConfig, Config};
+use crate::placement::Placement;
+use crate::shard::{NodeId, Session};
+use muster_codec::Uuid;
+use muster_peers::Identity;
+use std::collections::BTreeMap;
+
+/// The level of this release: its records, and its messages between nodes.
+const FEATURES: u32 = 1;
+
+/// This node of a cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnNode {
+    pub(crate) id: NodeId,
+    pub(crate) directory: Uuid,
+    /// A random number of this process.
+    pub(crate) session: Session,
+    /// Empty before the formation.
+    pub(crate) cluster_id: String,
+    /// All nodes with their directories. Empty before the formation.
+    pub(crate) directories: BTreeMap<NodeId, Uuid>,
+    pub(crate) placement: Placement,
+    /// `controller.quorum.election.timeout.ms`
+    pub(crate) election_timeout_ms: u32,
+}
+
+impl OwnNode {
+    /// This node before the formation.
+    pub(crate) fn new(
+        cluster: &ClusterConfig,
+        config: &Config,
+        placement: Placement,
+        session: Session,
+    ) -> Self {
+        Self {
+            id: cluster.own,
+            directory: Uuid::ZERO,
+            session,
+            cluster_id: String::new(),
+            directories: BTreeMap::new(),
+            placement,
+            election_timeout_ms: config.controller_quorum_election_timeout_ms.unsigned_abs(),
+        }
+    }
+
+    /// The properties of a shard of this node, for other nodes.
+    pub(crate) fn identity(&self, shard: u32) -> Identity {
+        Identity {
+            cluster: self.cluster_id.clone(),
+            node: self.id,
+            session: self.session,
+            directory: self.directory,
+            shard: shard as u16,
+            shards: self.placement.shards as u16,
+            slots: self.placement.offsets_partitions,
+            transactions_partitions: self.placement.transactions_partitions,
+            election_timeout_ms: self.election_timeout_ms,
+            features: FEATURES,
+        }
+    }
+}
