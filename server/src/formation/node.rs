@@ -1,8 +1,9 @@
 //! This node of a cluster, as other nodes see it.
 
 use crate::config::{ClusterConfig, Config};
+use crate::data_dir::{DataDir, Formation};
 use crate::placement::Placement;
-use crate::shard::{NodeId, Session};
+use crate::shard::{NodeId, Nodes, Session};
 use muster_codec::Uuid;
 use muster_peers::Identity;
 use std::collections::BTreeMap;
@@ -45,6 +46,17 @@ impl OwnNode {
         }
     }
 
+    /// The same node with what its data directory has recorded.
+    pub(crate) fn of_directory(mut self, directory: &DataDir) -> Self {
+        let Some(stamp) = &directory.meta.node else { return self };
+        self.directory = stamp.directory;
+        if let Some(Formation { nodes, .. }) = &stamp.formation {
+            self.cluster_id.clone_from(&directory.meta.cluster_id);
+            self.directories.clone_from(nodes);
+        }
+        self
+    }
+
     /// The properties of a shard of this node, for other nodes.
     pub(crate) fn identity(&self, shard: u32) -> Identity {
         Identity {
@@ -59,5 +71,10 @@ impl OwnNode {
             election_timeout_ms: self.election_timeout_ms,
             features: FEATURES,
         }
+    }
+
+    /// The ids of all nodes, once the cluster is formed.
+    pub(crate) fn nodes(&self) -> Nodes {
+        Nodes { own: self.id, ids: self.directories.keys().copied().collect(), others: [].into() }
     }
 }

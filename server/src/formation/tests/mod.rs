@@ -1,7 +1,8 @@
-//! Nodes that form a cluster in memory.
+//! Nodes that form a cluster: in memory, and with sockets and directories.
 
 mod checks;
 mod orders;
+mod sockets;
 
 use super::forming::{Action, ClusterIds, Forming, Mismatch};
 use super::node::OwnNode;
