@@ -5,7 +5,7 @@ use crate::user_tool::MechanismName;
 use clap::{Args, ValueEnum};
 use muster_server::Failure;
 use muster_server::addresses::{resolve, served};
-use muster_server::config::{self, Config, Findings};
+use muster_server::config::{self, ClusterConfig, Config, Findings};
 use muster_server::data_place::{DataPlace, IN_MEMORY};
 use muster_server::logging;
 use muster_server::serve::{Options, serve};
@@ -49,6 +49,13 @@ pub(crate) struct Serve {
     /// core, at most offsets.topic.num.partitions, and one where fewer than four are usable].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
+    /// This node of a cluster; sets node.id.
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16))]
+    node: Option<u16>,
+    /// All three nodes of a cluster, each with the address of its shard 0 for the other nodes; sets
+    /// controller.quorum.voters.
+    #[arg(long, value_name = "ID@HOST:PORT,...")]
+    peers: Option<String>,
     /// Create a new data directory with this SCRAM user, so that clients can log in from the first
     /// start. An existing directory stays as it is.
     #[arg(long, value_name = "NAME")]
@@ -82,6 +89,15 @@ impl From<LogFormat> for logging::Format {
     }
 }
 
+impl Serve {
+    /// Adds the configs that have short forms on the command line.
+    fn spell_out(&mut self) {
+        let node = self.node.map(|id| format!("node.id={id}"));
+        let peers = self.peers.as_ref().map(|peers| format!("controller.quorum.voters={peers}"));
+        self.configs.extend(node.into_iter().chain(peers));
+    }
+}
+
 /// The kind of server. It decides the defaults of options and configs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -105,7 +121,8 @@ const PASSING_DATA_CONFIGS: &[(&str, &str)] =
 /// one port.
 const CORES_FOR_SHARDS: u32 = 4;
 
-pub(crate) fn run(kind: Kind, arguments: Serve) -> ExitCode {
+pub(crate) fn run(kind: Kind, mut arguments: Serve) -> ExitCode {
+    arguments.spell_out();
     match arguments {
         Serve { help_configs: true, .. } => print(&config::help()),
         Serve { check_config: Some(file), configs, .. } => check_config(&file, &configs),
@@ -185,6 +202,7 @@ fn options(
     let listeners = served.listeners.iter();
     let listen = listeners.map(|it| resolve(&it.listen)).collect::<Result<_, _>>()?;
     config.served = Some(served.clone());
+    let cluster = cluster(kind, &config)?;
     Ok(Options {
         version: VERSION,
         listen,
@@ -201,7 +219,19 @@ fn options(
         config,
         first_user,
         cluster_id: None,
+        cluster,
     })
+}
+
+/// The cluster that the server is a node of, if it is one.
+fn cluster(kind: Kind, config: &Config) -> Result<Option<ClusterConfig>, Failure> {
+    let cluster = config.cluster()?;
+    if kind == Kind::Dev && cluster.is_some() {
+        return Err(
+            "muster dev serves one machine: start the nodes of a cluster with muster serve".into(),
+        );
+    }
+    Ok(cluster)
 }
 
 /// The configs of a file and of the command line.

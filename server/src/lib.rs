@@ -28,7 +28,6 @@ mod dispatch;
 mod event;
 mod file_state;
 pub mod files;
-#[cfg(test)]
 mod formation;
 mod groups;
 pub mod host;

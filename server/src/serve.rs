@@ -1,38 +1,44 @@
 //! Starts the shards, each in a thread on its own core, and stops them.
 
+mod directory;
 mod driver;
+mod early_stop;
 mod lines;
+mod options;
 mod ports;
 mod stop_bound;
+
+pub use options::Options;
 
 use crate::Failure;
 use crate::backup;
 use crate::certificates::{CertificateThread, Certificates};
 use crate::clock::{self, Clock, wall};
 use crate::cluster::ClusterImage;
-use crate::config::{Config, Served, ShardTls};
-use crate::data_dir::{DataDir, Meta};
+use crate::config::ShardTls;
+use crate::data_dir::DataDir;
 use crate::descriptors::Descriptors;
 use crate::directories::sync_left;
 use crate::disk_reserve;
 use crate::files::{Caller, DrivenIo, Freeing, block_bytes};
+use crate::formation::OwnNode;
 use crate::host::Host;
 use crate::logging;
 use crate::mailbox::Peer;
 use crate::metrics::{self, Admin, ShardState, ShardStates};
-use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reactor::{DrivenReactor, End, Parts};
-use crate::reshard;
-use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
+use crate::shard::{Common, Message, Shard, log_directory};
 use crate::supervisor::{READY, STOPPING, notify};
 use crate::telemetry_thread::TelemetryThread;
 use crate::trash;
-use crate::users::FirstUser;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use directory::{Prepared, prepare_directory};
 use driver::{Choice, Driver};
+use early_stop::EarlyStop;
 use lines::{
-    log_addresses, log_file_size_limit, log_ready, log_start, log_unused, log_without_effect,
+    log_addresses, log_file_size_limit, log_ready, log_start, log_stopped, log_unused,
+    log_without_effect,
 };
 use muster_tls::Tls;
 use muster_uring::ConnectionBudget;
@@ -40,42 +46,12 @@ use ports::{endpoints, listen_on_all};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use stop_bound::StopBound;
 use tracing::{info, warn};
-
-/// The server's options from the command line.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The program's version, for the log.
-    pub version: &'static str,
-    pub config: Config,
-    /// The file that configs were read from, if any.
-    pub config_file: Option<PathBuf>,
-    /// The resolved addresses of the listeners in `served`, for the first shard. Shard i adds i to
-    /// the port.
-    pub listen: Vec<SocketAddr>,
-    pub served: Served,
-    /// The absolute path of the data directory, as answers and the log show it.
-    pub data: PathBuf,
-    /// Whether the data directory is removed when the server ends.
-    pub data_goes: bool,
-    pub shards: u32,
-    /// Whether the server was started for development: the log then shows what a developer needs
-    /// first.
-    pub is_for_developer: bool,
-    /// Whether the log also says "ready" in Kafka's words, which test frameworks wait for.
-    pub in_words_of_kafka: bool,
-    /// The user to add to a new data directory.
-    pub first_user: Option<FirstUser>,
-    /// The cluster id of a new data directory. An existing directory with another id is refused.
-    pub cluster_id: Option<String>,
-}
 
 /// Signals that do not end the server. (A terminal that is closed sends SIGHUP.)
 const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
@@ -105,7 +81,11 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let admin = start_admin(options, &states, &telemetry)?;
     // A write beyond RLIMIT_FSIZE fails as if the disk were full, instead of raising a signal.
     flag::register(SIGXFSZ, Arc::default())?;
-    let Prepared { mut directory, config, placement, log_sizes } = prepare_directory(options)?;
+    let early_stop = EarlyStop::watch(options.cluster.is_some())?;
+    let prepared = prepare_directory(options, &early_stop)?;
+    let Some(Prepared { mut directory, config, placement, log_sizes, node }) = prepared else {
+        return Ok(());
+    };
     let may_have_lost_writes = directory.meta.begin_start(&boot_id());
     backup::remove_left(&options.data);
     trash::keep_emptying(&options.data, options.config.trash_retention_ms)?;
@@ -124,7 +104,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         stopwatch: clock::stopwatch,
         space: disk_reserve::keep(&options.data, options.config.disk_reserve_bytes)?,
         token_keys: certificates.token_keys(),
-        nodes: None,
+        nodes: node.as_ref().map(OwnNode::nodes),
     };
     let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
     let (tls, certificates) = (certificates.of_listeners(), certificates.start()?);
@@ -143,74 +123,30 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     admin.iter().for_each(|admin| admin.set_peers(peers.clone(), common.clone()));
     // The handlers come first: a client that reads "ready" in the log may stop the server at once.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
+    early_stop.hand_over();
     log_addresses(options)?;
     log_ready(options, &directory.meta.cluster_id, began.elapsed());
     metrics::watch(states.clone(), peers)?;
     notify(READY);
     let bound = StopBound::new(&options.config, states);
     let (ends, asked) = wait(shards, signals, certificates, bound)?;
-    let (ends, are_settled): (Vec<u64>, Vec<bool>) = ends.into_iter().unzip();
+    log_stopped(asked);
+    record_ends(&mut directory, ends, may_have_lost_writes);
+    Ok(())
+}
+
+/// Records the ends of the logs. Without them the next startup works, too.
+fn record_ends(directory: &mut DataDir, stopped: Vec<Stopped>, may_have_lost_writes: bool) {
+    let (ends, are_settled): (Vec<u64>, Vec<bool>) = stopped.into_iter().unzip();
     let is_settled = !may_have_lost_writes || are_settled.into_iter().all(|it| it);
-    let took = asked.map_or(0, |at| at.elapsed().as_millis());
-    info!("stopped after {took} ms: all that was acknowledged is durable");
     if let Err(error) = directory.record_ends(&ends, is_settled) {
         warn!("{error}: the next start cannot check the ends of the logs for damage");
     }
-    Ok(())
 }
 
 /// The result of a shard that has stopped: how far its log is durable, and whether all of its
 /// transactions that may have lost writes before this start were settled.
 type Stopped = (u64, bool);
-
-/// The data directory in the form that the config asks for.
-struct Prepared {
-    directory: DataDir,
-    /// The config. `__transaction_state` has as many partitions as in the directory.
-    config: Config,
-    placement: Placement,
-    log_sizes: LogSizes,
-}
-
-/// Opens the data directory, and moves its logs if the number of shards has changed.
-fn prepare_directory(options: &Options) -> Result<Prepared, Failure> {
-    let segment_bytes = Some(options.config.segment_bytes());
-    let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
-    let mut ids = RandomIds::new()?;
-    let placement = options.config.placement(options.shards);
-    let mut directory = open_directory(options, placement, log_sizes, &mut ids)?;
-    let mut config = options.config.clone();
-    directory.keep_transactions_partitions(&mut config)?;
-    let placement = config.placement(options.shards);
-    reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
-    Ok(Prepared { directory, config, placement, log_sizes })
-}
-
-/// Opens the data directory. A new directory gets the first user.
-fn open_directory(
-    options: &Options,
-    placement: Placement,
-    log_sizes: LogSizes,
-    ids: &mut RandomIds,
-) -> Result<DataDir, Failure> {
-    let mut is_new = false;
-    let first = |meta: &mut Meta| {
-        is_new = true;
-        meta.cluster_id = options.cluster_id.clone().unwrap_or_else(|| meta.cluster_id.clone());
-        let user = options.first_user.as_ref();
-        user.map_or(Ok(Vec::new()), |user| user.records_for(&options.config, meta))
-    };
-    let directory = DataDir::open_or_make(&options.data, placement, log_sizes, ids, first)?;
-    let written = &directory.meta.cluster_id;
-    if let Some(asked) = options.cluster_id.as_ref().filter(|asked| *asked != written) {
-        let data = options.data.display();
-        return Err(format!("{data} is of cluster {written}, but CLUSTER_ID is {asked}").into());
-    }
-    if options.first_user.is_some() && !is_new {
-        info!("the first user is not added, as the data directory is not new");
-    }
-    Ok(directory)
-}
 
 /// Starts the admin side, which reports on the shards from their start on.
 fn start_admin(

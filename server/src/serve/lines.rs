@@ -1,13 +1,13 @@
 //! Log lines at startup.
 
-use super::Options;
+use super::options::Options;
 use crate::Failure;
 use crate::addresses::warn_if_unreachable;
 use crate::cluster::ClusterImage;
 use crate::config::{Config, SecurityProtocol, ServedListener};
 use crate::placement::CONTROLLER;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 pub(super) fn log_start(options: &Options) {
@@ -50,6 +50,12 @@ pub(super) fn log_ready(options: &Options, cluster: &str, after: Duration) {
         "kept when the server ends"
     };
     info!("data are in {data}, {fate}");
+}
+
+/// Logs the end of the server, and how long it took since a signal.
+pub(super) fn log_stopped(asked: Option<Instant>) {
+    let took = asked.map_or(0, |at| at.elapsed().as_millis());
+    info!("stopped after {took} ms: all that was acknowledged is durable");
 }
 
 /// Logs the addresses of each shard, and warns of addresses that clients cannot use.

@@ -1,9 +1,10 @@
 //! The shards' ports, and the addresses that clients get.
 
-use super::Options;
+use super::options::Options;
 use crate::Failure;
+use crate::addresses::resolve;
 use crate::cluster::{Endpoint, Endpoints};
-use crate::config::{Address, ServedListener};
+use crate::config::{Address, ClusterConfig, ServedListener};
 use muster_uring::ListenerId;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -24,8 +25,13 @@ pub(super) fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
     let listeners = &options.served.listeners;
     for (place, listener) in listeners.iter().enumerate() {
         let others = &listeners[..place];
-        others.iter().try_for_each(|other| check_apart(other, listener, options.shards))?;
+        let check = |other: &ServedListener| {
+            let (one, other) = ((&*other.name, &other.listen), (&*listener.name, &listener.listen));
+            check_apart(one, other, options.shards)
+        };
+        others.iter().try_for_each(check)?;
     }
+    check_cluster(options)?;
     let of_listener = |listener: &ServedListener| {
         let endpoint = |number| {
             listener.listen.of_shard(number)?;
@@ -121,12 +127,45 @@ fn not_listened(
     )
 }
 
-/// Checks that two listeners do not need the same port.
-fn check_apart(one: &ServedListener, other: &ServedListener, shards: u32) -> Result<(), Failure> {
-    let (a, b) = (&one.listen, &other.listen);
+/// Listens for the other nodes before the cluster is formed, at the address of shard 0.
+///
+/// # Errors
+/// The port stays in use, or the server cannot listen on the address.
+pub(super) fn listen_for_nodes(cluster: &ClusterConfig) -> Result<TcpListener, Failure> {
+    let address = resolve(&cluster.listen)?;
+    let listened = listen_until(Instant::now() + LISTEN_PATIENCE, address, TcpListener::bind);
+    Ok(listened.map_err(|error| {
+        format!(
+            "could not listen on {address}, the port for the other nodes: {error}. Free the port, \
+             or choose another one in controller.quorum.voters or listeners"
+        )
+    })?)
+}
+
+/// Checks that the listener for other nodes has ports of its own.
+fn check_cluster(options: &Options) -> Result<(), Failure> {
+    let Some(cluster) = &options.cluster else { return Ok(()) };
+    let shards = options.shards;
+    cluster.listen.of_shard(shards - 1)?;
+    for listener in &options.served.listeners {
+        let of_nodes = ("for the other nodes", &cluster.listen);
+        check_apart(of_nodes, (&listener.name, &listener.listen), shards)?;
+    }
+    for other in cluster.others() {
+        let names = [cluster.own, other.id].map(|it| format!("of node {}", it.0));
+        check_apart((&names[0], &cluster.listen), (&names[1], &other.address), shards)?;
+    }
+    Ok(())
+}
+
+/// Checks that two listeners, given by their names and addresses, do not need the same port.
+fn check_apart(
+    (one, a): (&str, &Address),
+    (other, b): (&str, &Address),
+    shards: u32,
+) -> Result<(), Failure> {
     let share_hosts = a.host == b.host || a.is_wildcard() || b.is_wildcard();
     if share_hosts && u32::from(a.port.abs_diff(b.port)) < shards {
-        let (one, other) = (&one.name, &other.name);
         let words = format!(
             "listeners {one} ({a}) and {other} ({b}) need the same ports: each of the {shards} \
              shards has one from the first on, so leave {shards} between them"
