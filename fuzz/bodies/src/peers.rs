@@ -139,6 +139,7 @@ fn identity(node: u16, (shard, shards): (u16, u16), session: u64) -> Identity {
         transactions_partitions: 50,
         election_timeout_ms: 1_000,
         features: 1,
+        clients: Default::default(),
     }
 }
 
@@ -247,7 +248,9 @@ impl Shard {
                 PeerEvent::Heard { from, .. } | PeerEvent::Said { from, .. } => {
                     assert_eq!(self.known.get(&from.0), Some(&from.1), "an older process");
                 }
-                PeerEvent::Lost { .. } | PeerEvent::Dropped { .. } => {}
+                PeerEvent::Lost { .. }
+                | PeerEvent::Described { .. }
+                | PeerEvent::Dropped { .. } => {}
             }
         }
         out.notices.iter().for_each(|it| assert!(!it.1.to_string().is_empty()));

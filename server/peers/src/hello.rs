@@ -5,6 +5,7 @@
 //! what the other said. So both know of a difference, and both can name it in their logs.
 
 use crate::refusal::Refusal;
+use bytes::Bytes;
 use muster_codec::Uuid;
 use muster_codec::wire::{DecodeError, Reader};
 use muster_replication::{NodeId, Session};
@@ -23,6 +24,9 @@ pub const HELLO_PREFIX_BYTES: usize = 14;
 
 /// The most bytes of a cluster id. Kafka's have 22.
 pub const CLUSTER_ID_BYTES_MAX: usize = 64;
+
+/// The most bytes of the addresses for clients.
+pub const CLIENTS_BYTES_MAX: usize = 3 << 10;
 
 /// The most shards of a node. Broker ids have room for as many.
 pub const SHARDS_MAX: u16 = 1_000;
@@ -48,6 +52,8 @@ pub struct Identity {
     pub election_timeout_ms: u32,
     /// The level of the release: its records and messages.
     pub features: u32,
+    /// The addresses of the node for clients. This crate does not read them.
+    pub clients: Bytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +68,12 @@ pub struct Hello {
 impl Hello {
     /// # Panics
     /// If the cluster id has more than [`CLUSTER_ID_BYTES_MAX`] bytes, or others than printable
-    /// ASCII.
+    /// ASCII; or if the addresses for clients have more than [`CLIENTS_BYTES_MAX`] bytes.
     pub fn write(&self) -> Vec<u8> {
         let Self { from, to, refusal } = self;
         let cluster = &from.cluster;
         assert!(is_cluster_id(cluster.as_bytes()), "no cluster has the id {cluster:?}");
+        assert!(from.clients.len() <= CLIENTS_BYTES_MAX, "too many addresses for clients");
         let mut rest = vec![*refusal];
         rest.extend(from.node.0.to_be_bytes());
         rest.extend(from.shard.to_be_bytes());
@@ -81,6 +88,8 @@ impl Hello {
         rest.extend(from.features.to_be_bytes());
         rest.push(from.cluster.len() as u8);
         rest.extend(from.cluster.as_bytes());
+        rest.extend((from.clients.len() as u16).to_be_bytes());
+        rest.extend(&from.clients);
         let mut bytes = HELLO_MAGIC.to_vec();
         bytes.extend(PROTOCOL_VERSION.to_be_bytes());
         bytes.extend((rest.len() as u16).to_be_bytes());
@@ -110,9 +119,12 @@ impl Hello {
         let features = u32_of(reader)?;
         let length = usize::from(reader.u8()?);
         let cluster = reader.take(length)?;
+        let length = usize::from(u16_of(reader)?);
+        let clients = reader.take(length)?;
         // It is written to the log, whoever has sent it.
         let is_shard = shard < shards && shards <= SHARDS_MAX;
-        let is_valid = is_cluster_id(cluster) && reader.remaining() == 0 && is_shard;
+        let is_whole = clients.len() <= CLIENTS_BYTES_MAX && reader.remaining() == 0;
+        let is_valid = is_cluster_id(cluster) && is_whole && is_shard;
         let cluster = std::str::from_utf8(cluster).ok().filter(|_| is_valid);
         let cluster = cluster.ok_or(DecodeError::LengthTooLong)?.to_owned();
         let from = Identity {
@@ -126,6 +138,7 @@ impl Hello {
             transactions_partitions,
             election_timeout_ms,
             features,
+            clients: Bytes::copy_from_slice(clients),
         };
         Ok(Self { from, to, refusal })
     }

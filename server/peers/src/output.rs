@@ -2,6 +2,7 @@
 
 use crate::frame::FrameError;
 use crate::refusal::Refusal;
+use bytes::Bytes;
 use muster_replication::{Group, NodeId, PeerMessage, Session, Tick};
 use std::fmt;
 
@@ -78,6 +79,9 @@ pub enum PeerEvent {
     /// The connection to a node has ended. `refused`: the node's port refuses connections, and none
     /// of its shards is connected, so its process is gone. This comes with each attempt.
     Lost { node: NodeId, refused: bool },
+    /// The number of the node's shards, and its addresses for clients, as its hello says. This
+    /// comes if they are new, and not if there are no addresses.
+    Described { node: NodeId, shards: u16, clients: Bytes },
     /// The newest tick of a shard of a process: of the shard with this number, of this number of
     /// shards. It comes before the messages of the same frame.
     Heard { from: (NodeId, Session), shard: (u16, u16), tick: Tick },

@@ -27,6 +27,7 @@ fn the_constants_in_the_document_are_those_of_the_code() {
         ("HELLO_BYTES_MAX", hello::HELLO_BYTES_MAX),
         ("SHARDS_MAX", hello::SHARDS_MAX.into()),
         ("CLUSTER_ID_BYTES_MAX", hello::CLUSTER_ID_BYTES_MAX),
+        ("CLIENTS_BYTES_MAX", hello::CLIENTS_BYTES_MAX),
     ];
     for (name, value) in constants {
         assert!(FORMAT.contains(&format!("| `{name}` | {} |", grouped(value))), "{name} = {value}");
@@ -127,6 +128,7 @@ fn the_bytes_of_a_hello_stay_the_same() {
         transactions_partitions: 51,
         election_timeout_ms: 1_000,
         features: 0x0001_0002,
+        clients: Bytes::from_static(b"addresses"),
     };
     let hello = Hello { from, to: (NodeId(0x0203), 2), refusal: 4 };
     let bytes = hello.write();

@@ -1,6 +1,7 @@
 //! Each difference between two nodes, with its sentence.
 
 use super::*;
+use bytes::Bytes;
 use muster_replication::Session;
 
 const OWN: NodeId = NodeId(1);
@@ -22,6 +23,7 @@ fn identity(node: NodeId) -> Identity {
         transactions_partitions: 50,
         election_timeout_ms: 1_000,
         features: 1,
+        clients: Bytes::new(),
     }
 }
 

@@ -14,6 +14,7 @@ fn hello(cluster: &str) -> Hello {
         transactions_partitions: 51,
         election_timeout_ms: 1_000,
         features: 1,
+        clients: Bytes::new(),
     };
     Hello { from, to: (NodeId(2), 1), refusal: 0 }
 }
@@ -99,15 +100,24 @@ fn fields_that_are_out_of_range_are_refused() {
     let with_shards = |count: u16| [&whole[..5], &count.to_be_bytes(), &whole[7..]].concat();
     let (no_shards, many_shards) = (with_shards(0), with_shards(SHARDS_MAX + 1));
     assert!(matches!(read(&sealed(PROTOCOL_VERSION, &with_shards(SHARDS_MAX))), Ok(Some(_))));
-    let ending_with = |byte: u8| [&whole[..whole.len() - 1], &[byte]].concat();
-    let at = whole.len() - "cluster".len() - 1;
-    let long_id = [&whole[..at], &[65], &[b'c'; 65]].concat();
-    let missing = [&whole[..at], &[8], &b"cluster"[..]].concat();
+    // The length of the addresses for clients, of which there are none.
+    let end = whole.len() - 2;
+    let ending_with = |byte: u8| [&whole[..end - 1], &[byte, 0, 0]].concat();
+    let at = end - "cluster".len() - 1;
+    let long_id = [&whole[..at], &[65], &[b'c'; 65], &[0, 0]].concat();
+    let missing = [&whole[..at], &[8], &b"cluster"[..], &[0, 0]].concat();
+    let clients = |length: u16, bytes: usize| {
+        [&whole[..end], &length.to_be_bytes(), &vec![7; bytes]].concat()
+    };
+    let most = CLIENTS_BYTES_MAX as u16;
+    assert!(read(&sealed(PROTOCOL_VERSION, &clients(most, CLIENTS_BYTES_MAX))).is_ok());
+    let many_clients = clients(most + 1, CLIENTS_BYTES_MAX + 1);
+    let (cut_clients, no_length) = (clients(3, 2), whole[..end].to_vec());
     // The id is written to the log, so it has no byte that a terminal would obey.
     let unprintable = [0xff, b'\n', b'\x1b', b' ', 0x7f, 0].map(ending_with);
-    for rest in
-        [longer, no_shards, many_shards, long_id, missing, vec![]].into_iter().chain(unprintable)
-    {
+    let others = [many_clients, cut_clients, no_length, vec![]];
+    let all = [longer, no_shards, many_shards, long_id, missing].into_iter().chain(others);
+    for rest in all.chain(unprintable) {
         assert_eq!(read(&sealed(PROTOCOL_VERSION, &rest)), Err(Refusal::Damaged), "{rest:?}");
     }
     let too_long = sealed(PROTOCOL_VERSION, &vec![0; HELLO_BYTES_MAX - HELLO_PREFIX_BYTES + 1]);

@@ -1,6 +1,6 @@
 //! The connections that this shard dials, and sends on.
 
-use super::{Node, Peers};
+use super::{Description, Node, Peers};
 use crate::check::check;
 use crate::hello::{Hello, HelloBytes};
 use crate::limits::{DIALLING_MS, GREETING_MS, LASTING_MS, RETRY_MS_MAX, RETRY_MS_MIN};
@@ -117,7 +117,19 @@ impl Peers {
         }
         node.directory = Some(hello.from.directory);
         node.shards = Some(hello.from.shards);
+        self.describe(hello, out);
         self.plan(id, out);
+    }
+
+    fn describe(&mut self, hello: &Hello, out: &mut Output) {
+        let (id, shards, clients) = (hello.from.node, hello.from.shards, &hello.from.clients);
+        let description = Some(Description { shards, clients: clients.clone() });
+        let node = self.node(id);
+        if !clients.is_empty() && node.described != description {
+            node.described = description;
+            let clients = clients.clone();
+            out.events.push(PeerEvent::Described { node: id, shards, clients });
+        }
     }
 
     /// A connection that was dialled has ended, or ends now. The next one is dialled later, or at

@@ -53,10 +53,19 @@ struct Node {
     /// has failed: then shard 0 is asked, which each node has.
     shards: Option<u16>,
     process: Process,
+    /// The last description that raft's side was given.
+    described: Option<Description>,
     links: BTreeMap<u16, Outgoing>,
     /// The connections that failed since the last one that lasted.
     failures: u32,
     noticed: Noticed,
+}
+
+/// A node's description of itself for the clients of other nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Description {
+    shards: u16,
+    clients: Bytes,
 }
 
 impl Peers {

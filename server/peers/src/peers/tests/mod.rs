@@ -24,6 +24,7 @@ fn identity(node: u16, (shard, shards): (u16, u16), session: u64) -> Identity {
         transactions_partitions: 50,
         election_timeout_ms: 1_000,
         features: 1,
+        clients: Bytes::new(),
     }
 }
 

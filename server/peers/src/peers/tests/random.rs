@@ -95,7 +95,7 @@ fn check(seed: u64, at: At, shard: &world::Shard) {
                 let before = last.insert(*from, number);
                 assert!(before < Some(number), "seed {seed} {at:?}: {number} after {before:?}");
             }
-            PeerEvent::Lost { .. } | PeerEvent::Dropped { .. } => {}
+            PeerEvent::Lost { .. } | PeerEvent::Described { .. } | PeerEvent::Dropped { .. } => {}
         }
     }
 }

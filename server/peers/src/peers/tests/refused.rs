@@ -88,12 +88,9 @@ fn connected(session: u64) -> PeerEvent {
 }
 
 fn numbers(events: &[PeerEvent]) -> Vec<(u64, u64)> {
-    let said = events.iter().filter_map(|it| match it {
-        PeerEvent::Said { from, message, .. } => Some((from.1.0, number_of(message))),
-        PeerEvent::Connected { .. }
-        | PeerEvent::Lost { .. }
-        | PeerEvent::Heard { .. }
-        | PeerEvent::Dropped { .. } => None,
+    let said = events.iter().filter_map(|it| {
+        let PeerEvent::Said { from, message, .. } = it else { return None };
+        Some((from.1.0, number_of(message)))
     });
     said.collect()
 }

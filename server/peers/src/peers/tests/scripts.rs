@@ -31,6 +31,7 @@ fn of_the_other(events: Vec<PeerEvent>, other: NodeId) -> Vec<PeerEvent> {
     let is_of = |it: &PeerEvent| match it {
         PeerEvent::Connected { node, .. }
         | PeerEvent::Lost { node, .. }
+        | PeerEvent::Described { node, .. }
         | PeerEvent::Dropped { node, .. } => *node == other,
         PeerEvent::Heard { from, .. } | PeerEvent::Said { from, .. } => from.0 == other,
     };

@@ -52,6 +52,7 @@ fn a_message_reaches_the_shard_of_its_group() {
             PeerEvent::Said { message, .. } => Some(message.group.0),
             PeerEvent::Connected { .. }
             | PeerEvent::Lost { .. }
+            | PeerEvent::Described { .. }
             | PeerEvent::Heard { .. }
             | PeerEvent::Dropped { .. } => None,
         });
@@ -136,4 +137,28 @@ fn a_tick_never_falls() {
 #[should_panic = "a process counts its ticks from 1"]
 fn no_tick_is_0() {
     let _ = Peers::new(identity(1, (0, 1), 11), [], 0, Tick::NONE);
+}
+
+/// A process with other addresses is described, and one with the same addresses is not.
+#[test]
+fn the_addresses_of_a_node_are_reported_when_they_are_new() {
+    let mut world = World::new(1);
+    world.start(1, 1, 11);
+    for (session, shards, clients, is_new) in
+        [(21, 2, "a", true), (22, 2, "a", false), (23, 2, "b", true), (24, 1, "b", true)]
+    {
+        let clients = Bytes::from_static(clients.as_bytes());
+        for shard in 0..shards {
+            let own = identity(2, (shard, shards), session);
+            world.start_as(Identity { clients: clients.clone(), ..own });
+        }
+        world.pass(500);
+        let node = NodeId(2);
+        let events = std::mem::take(&mut world.of(1, 0).events).into_iter();
+        let found: Vec<_> = events.filter(|it| matches!(it, PeerEvent::Described { .. })).collect();
+        let expected = is_new.then_some(PeerEvent::Described { node, shards, clients });
+        assert_eq!(found, Vec::from_iter(expected), "process {session}");
+        world.stop(2);
+        world.pass(100);
+    }
 }
