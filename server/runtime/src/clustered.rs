@@ -3,7 +3,7 @@
 use crate::quorum::Quorum;
 use crate::replicas::{Leading, Led, Replication, Serving, Ticket};
 use crate::{Damage, Runtime, TopicSet};
-use muster_replication::{Lie, NodeId, PeerMessage, Session};
+use muster_replication::{Group, Lie, NodeId, PeerMessage, Session, Tick};
 use muster_storage::{FileDone, FileOp, FileToken, LogSlot, ShardLog};
 
 impl Runtime {
@@ -63,6 +63,16 @@ impl Runtime {
     /// There is a connection with this process of a node.
     pub fn peer_connected(&mut self, node: NodeId, session: Session) {
         self.on_replicas(|replicas, _| replicas.connected(node, session));
+    }
+
+    /// The newest tick of a shard of a process: see [`Replication::heard`].
+    pub fn peer_heard(&mut self, from: (NodeId, Session), shard: (u16, u16), tick: Tick) {
+        self.on_replicas(|replicas, _| replicas.heard(from, shard, tick));
+    }
+
+    /// Messages of these groups to the node were dropped: see [`Replication::dropped`].
+    pub fn peer_dropped(&mut self, node: NodeId, groups: &[Group]) {
+        self.on_replicas(|replicas, log| replicas.dropped(log, node, groups));
     }
 
     /// The processes of other nodes that are known: see [`Replication::sessions`].

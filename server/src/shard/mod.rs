@@ -74,9 +74,10 @@ pub use inspection::Inspection;
 pub use known_log::KnownLog;
 pub use load_error::{LoadError, start_writer};
 pub use loading::{Loaded, load, log_directory, salvage};
+pub use muster_peers::PeerEvent;
 pub use muster_runtime::replicas::{NodeId, PeerMessage, Session};
 pub use reading::{read_known_log, read_log, salvage_log};
-pub use replicas::PeerEvent;
+pub use replicas::Lied;
 pub use replicated_log::form;
 pub use start::{Compared, compare_snapshot, unread_snapshot};
 

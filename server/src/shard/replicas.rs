@@ -13,42 +13,61 @@ use super::{Command, Shard};
 use crate::clock::Times;
 use crate::groups;
 use crate::placement::Slot;
-use muster_runtime::replicas::{Led, NodeId, PeerMessage, Session};
+use muster_peers::PeerEvent;
+use muster_runtime::replicas::{Led, Lie, NodeId, PeerMessage};
 use muster_storage::{FileDone, LogSlot};
 use tracing::{info, warn};
 
-/// An event of the connections with other nodes.
-#[derive(Debug)]
-pub enum PeerEvent {
-    /// There is a connection with this process of a node.
-    Connected { node: NodeId, session: Session },
-    /// The connection has ended. `refused`: the node's port refused the next one.
-    Lost { node: NodeId, refused: bool },
-    /// A message. It is not fresh if its sender had heard nothing of this node for an election
-    /// timeout when it made the message.
-    Said { from: (NodeId, Session), is_fresh: bool, message: PeerMessage },
+/// A message that no honest node sends. The connections on which the node sends must be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lied {
+    pub node: NodeId,
+    pub why: &'static str,
 }
 
 impl Shard {
     /// Handles an event of the connections with other nodes.
-    pub fn peer(&mut self, times: Times, event: PeerEvent, commands: &mut Vec<Command>) {
+    ///
+    /// # Errors
+    /// The event is a message that no honest node sends. It was dropped.
+    pub fn peer(
+        &mut self,
+        times: Times,
+        event: PeerEvent,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), Lied> {
         self.advance(times);
         if self.upkeep.is_failed() {
-            return;
+            return Ok(());
         }
+        let mut taken = Ok(());
         match event {
             PeerEvent::Connected { node, session } => self.runtime.peer_connected(node, session),
+            PeerEvent::Described { .. } => {}
             PeerEvent::Lost { node, refused } => self.runtime.peer_lost(node, refused),
+            PeerEvent::Heard { from, shard, tick } => self.runtime.peer_heard(from, shard, tick),
             PeerEvent::Said { from, is_fresh, message } => {
-                if let Err(lie) = self.runtime.peer_said(from, is_fresh, message) {
-                    let shard = self.broker.number();
-                    warn!(target: "peers", shard, node = from.0.0, "a wrong message: {lie:?}");
-                }
+                let said = self.runtime.peer_said(from, is_fresh, message);
+                taken = said.or_else(|lie| self.lied(from.0, lie));
             }
+            PeerEvent::Dropped { node, groups } => self.runtime.peer_dropped(node, &groups),
         }
         self.log_done();
         self.release_gone();
         commands.append(&mut self.commands);
+        taken
+    }
+
+    fn lied(&self, node: NodeId, lie: Lie) -> Result<(), Lied> {
+        match lie {
+            Lie::Peer(why) => Err(Lied { node, why }),
+            Lie::Quarantined(why) => {
+                let shard = self.broker.number();
+                warn!(target: "replicas", shard, "a replica has lost a part of its log: {why}");
+                Ok(())
+            }
+            Lie::Stranger => Ok(()),
+        }
     }
 
     /// The messages to other nodes since the last call, in their order.

@@ -45,7 +45,7 @@ pub use confirm::{Proof, Ticket};
 pub use formation::form;
 pub use group::{Leading, Serving};
 pub use load::{Incomplete, ReplicatedLoad};
-pub use muster_replication::{Group, Lie, NodeId, PeerMessage, Session};
+pub use muster_replication::{Group, Lie, NodeId, PeerMessage, Session, Tick};
 pub use values::RecoveredReplicas;
 
 use crate::injected::Injected;
@@ -205,6 +205,16 @@ impl Replication {
     /// There is a connection with this process of a node.
     pub fn connected(&mut self, node: NodeId, session: Session) {
         self.replicas.connected(node, session);
+    }
+
+    /// The newest tick of a shard of a process: see [`Replicas::heard`].
+    pub fn heard(&mut self, from: (NodeId, Session), shard: (u16, u16), tick: Tick) {
+        self.replicas.heard(from, shard, tick);
+    }
+
+    /// Messages of these groups to the node were dropped: see [`Replicas::dropped`].
+    pub fn dropped(&mut self, log: &mut ShardLog, node: NodeId, groups: &[Group]) {
+        self.call(log, |replicas, out| replicas.dropped(node, groups, out));
     }
 
     /// See [`Replicas::sessions`].

@@ -33,7 +33,8 @@ impl Node {
         while let Some(event) = self.turning().peers.pop_front() {
             let event = self.peer_event(event);
             let mut commands = Vec::new();
-            it.shard.peer(self.clocks(), event, &mut commands);
+            let taken = it.shard.peer(self.clocks(), event, &mut commands);
+            taken.unwrap_or_else(|lied| panic!("a node is taken for a liar: {lied:?}"));
             it.reactor.perform_all(self, commands)?;
             self.show_image(&it.shard);
         }

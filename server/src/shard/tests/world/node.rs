@@ -28,7 +28,8 @@ impl World {
 
     /// Passes an event of the connections with other nodes to the shard.
     pub(crate) fn peer(&mut self, event: PeerEvent) {
-        self.shard.peer(self.times(), event, &mut self.commands);
+        let taken = self.shard.peer(self.times(), event, &mut self.commands);
+        assert_eq!(taken, Ok(()));
         self.turn();
     }
 }
