@@ -63,7 +63,19 @@ impl Leaders {
 pub struct Brokers<'a> {
     /// The addresses of this node's shards, by their numbers.
     own: &'a [Endpoint],
-    cluster: Option<(&'a Nodes, &'a Leaders, ListenerIndex)>,
+    cluster: Option<(BrokersOfCluster<'a>, ListenerIndex)>,
+}
+
+/// A shard's knowledge of the other brokers of its cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct BrokersOfCluster<'a> {
+    /// This node.
+    pub own: NodeId,
+    /// The ids of all nodes, in order.
+    pub ids: &'a [NodeId],
+    /// The other nodes whose addresses are known, in the order of their ids.
+    pub others: &'a [Node],
+    pub leaders: &'a Leaders,
 }
 
 impl<'a> Brokers<'a> {
@@ -75,11 +87,10 @@ impl<'a> Brokers<'a> {
     /// The brokers of a cluster.
     pub fn of_cluster(
         own: &'a Endpoints,
-        nodes: &'a Nodes,
-        leaders: &'a Leaders,
+        cluster: BrokersOfCluster<'a>,
         listener: ListenerIndex,
     ) -> Self {
-        Self { own: own.of(listener), cluster: Some((nodes, leaders, listener)) }
+        Self { own: own.of(listener), cluster: Some((cluster, listener)) }
     }
 
     pub fn are_of_cluster(self) -> bool {
@@ -89,7 +100,7 @@ impl<'a> Brokers<'a> {
     /// The ids and addresses of all brokers, in the order of the ids.
     pub fn all(self) -> impl Iterator<Item = (i32, &'a Endpoint)> {
         let (others, listener) = match self.cluster {
-            Some((nodes, _, listener)) => (&*nodes.others, listener),
+            Some((cluster, listener)) => (cluster.others, listener),
             None => (&[][..], ListenerIndex::FIRST),
         };
         let own = self.own_id(0);
@@ -101,7 +112,7 @@ impl<'a> Brokers<'a> {
 
     /// The broker id of a shard of this node.
     pub fn own_id(self, shard: u32) -> i32 {
-        self.cluster.map_or(shard as i32, |(nodes, ..)| id_of(nodes.own, shard))
+        self.cluster.map_or(shard as i32, |(cluster, _)| id_of(cluster.own, shard))
     }
 
     /// A shard of this node.
@@ -112,12 +123,12 @@ impl<'a> Brokers<'a> {
     /// The broker that leads a slot, if it is known and these clients can reach it.
     pub fn leader(self, slot: Slot, placement: Placement) -> Option<(i32, &'a Endpoint)> {
         let own = placement.shard_of(slot);
-        let Some((nodes, leaders, listener)) = self.cluster else { return self.own(own) };
-        let leader = leaders.of_slots.get(&slot.log_slot())?.leader?;
-        if leader == nodes.own {
+        let Some((cluster, listener)) = self.cluster else { return self.own(own) };
+        let leader = cluster.leaders.of_slots.get(&slot.log_slot())?.leader?;
+        if leader == cluster.own {
             return self.own(own);
         }
-        let node = nodes.others.iter().find(|it| it.id == leader)?;
+        let node = cluster.others.iter().find(|it| it.id == leader)?;
         let shard = slot.0 % node.shards;
         Some((id_of(leader, shard), node.endpoints.of(listener).get(shard as usize)?))
     }
@@ -126,8 +137,8 @@ impl<'a> Brokers<'a> {
     pub fn controller(self) -> Option<i32> {
         match self.cluster {
             None => Some(self.own_id(CONTROLLER)),
-            Some((_, leaders, _)) => {
-                let leader = leaders.of_slots.get(&LogSlot::UNPARTITIONED)?.leader?;
+            Some((cluster, _)) => {
+                let leader = cluster.leaders.of_slots.get(&LogSlot::UNPARTITIONED)?.leader?;
                 Some(id_of(leader, CONTROLLER))
             }
         }
@@ -135,8 +146,8 @@ impl<'a> Brokers<'a> {
 
     /// The replicas of a slot: one on each node of a cluster. None on one machine.
     pub fn replicas(self, slot: Slot, placement: Placement) -> Option<Replicas> {
-        let (nodes, leaders, _) = self.cluster?;
-        let others = nodes.others.iter().map(|it| id_of(it.id, slot.0 % it.shards));
+        let (BrokersOfCluster { others, leaders, .. }, _) = self.cluster?;
+        let others = others.iter().map(|it| id_of(it.id, slot.0 % it.shards));
         let mut replicas: Vec<_> = others.chain([self.own_id(placement.shard_of(slot))]).collect();
         replicas.sort_unstable();
         let epoch = leaders.of_slots.get(&slot.log_slot()).map_or(0, |it| it.term as i32);

@@ -6,6 +6,7 @@
 //! writes the records to the log, applies them to its image, and answers once they are durable.
 
 mod acls;
+mod addresses;
 mod alter_acls;
 mod alter_client_quotas;
 mod alter_configs;
@@ -44,11 +45,12 @@ pub use crate::config::{
     TOPIC_RESOURCE,
 };
 pub(crate) use acls::acl_of;
+pub use addresses::{ListenerAddress, endpoints_of, write_addresses};
 pub use alter_acls::{create_acls, delete_acls};
 pub use alter_client_quotas::alter_client_quotas;
 pub use alter_configs::{alter_configs, incremental_alter_configs, set_without_effect};
 pub use alter_user_scram_credentials::alter_user_scram_credentials;
-pub use brokers::{Brokers, Leaders, Node, Nodes, Replicas};
+pub use brokers::{Brokers, BrokersOfCluster, Leaders, Node, Nodes, Replicas};
 pub use change::{Change, Creator, config_record};
 pub use create_missing::create_missing;
 pub use create_partitions::create_partitions;

@@ -1,6 +1,6 @@
 //! Messages about the state of the cluster.
 
-use crate::cluster::{ClusterImage, OfflineList};
+use crate::cluster::{ClusterImage, Node, OfflineList};
 use muster_runtime::replicas::Leading;
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ pub enum ToBroker {
     Image(Arc<ClusterImage>),
     /// All offline partitions of shard `from`.
     Offline { from: u32, partitions: OfflineList },
+    /// In a cluster: another node has these addresses for clients.
+    Node(Node),
     /// In a cluster: the leaders of slots that another shard of this node has.
     Leading(Arc<[Leading]>),
 }

@@ -2,14 +2,18 @@
 //! the offline partitions that all shards, this one included, have reported.
 
 use super::{CertificateOrder, Command, Common, ListenerIndex};
-use crate::cluster::{Brokers, ClusterImage, Leaders, OfflineList, OfflinePartitions, View};
+use crate::cluster::{
+    Brokers, BrokersOfCluster, ClusterImage, Leaders, Node, OfflineList, OfflinePartitions, View,
+    endpoints_of,
+};
 use crate::config::{BROKER_RESOURCE, Config, ShardTls};
 use crate::mailbox::{ToBroker, ToController};
 use crate::placement::CONTROLLER;
 use crate::security::acls::AclRules;
 use muster_faults::Fault;
-use muster_runtime::replicas::Leading;
+use muster_runtime::replicas::{Leading, NodeId};
 use std::sync::Arc;
+use tracing::warn;
 
 /// A shard's knowledge of its cluster.
 pub(super) struct Broker {
@@ -18,6 +22,8 @@ pub(super) struct Broker {
     image: Arc<ClusterImage>,
     offline: OfflinePartitions,
     leaders: Leaders,
+    /// The other nodes whose addresses are known, in the order of their ids.
+    others: Vec<Node>,
     /// The server's config with altered configs applied.
     config: Config,
     /// None if there is no authorizer.
@@ -29,7 +35,8 @@ impl Broker {
         let config = common.config.with_dynamic(&image, number);
         let acl_rules = config.has_authorizer().then(|| Arc::new(config.acl_rules()));
         let (offline, leaders) = (OfflinePartitions::default(), Leaders::default());
-        Self { number, common, image, offline, leaders, config, acl_rules }
+        let others = common.nodes.iter().flat_map(|it| &*it.others).cloned().collect();
+        Self { number, common, image, offline, leaders, others, config, acl_rules }
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -74,7 +81,11 @@ impl Broker {
         let Common { endpoints, nodes, .. } = &self.common;
         match nodes {
             None => Brokers::alone(endpoints.of(listener)),
-            Some(nodes) => Brokers::of_cluster(endpoints, nodes, &self.leaders, listener),
+            Some(nodes) => {
+                let (own, ids, others) = (nodes.own, &*nodes.ids, &*self.others);
+                let cluster = BrokersOfCluster { own, ids, others, leaders: &self.leaders };
+                Brokers::of_cluster(endpoints, cluster, listener)
+            }
         }
     }
 
@@ -170,6 +181,40 @@ impl Broker {
         let is_own = |it: &Leading| common.placement.log_slot_shard(it.slot) == *number;
         let heard: Arc<[_]> = leaders.all().filter(|it| !is_own(it)).collect();
         (!heard.is_empty()).then(|| Command::mail(*number, ToBroker::Leading(heard)))
+    }
+
+    /// Takes what a node says of itself to clients, and reports it to the other shards.
+    pub(super) fn describe(
+        &mut self,
+        id: NodeId,
+        shards: u16,
+        clients: &[u8],
+        out: &mut Vec<Command>,
+    ) {
+        let shards = u32::from(shards);
+        let listeners = self.common.config.served.iter().flat_map(|it| &it.listeners);
+        let names = listeners.map(|it| it.name.as_str());
+        let Some(endpoints) = endpoints_of(clients, shards, names) else {
+            warn!(target: "peers", "node {}: its addresses for clients cannot be read", id.0);
+            return;
+        };
+        let node = Node { id, shards, endpoints };
+        let others = (0..self.common.placement.shards).filter(|it| *it != self.number);
+        out.extend(others.map(|to| Command::mail(to, ToBroker::Node(node.clone()))));
+        self.set_node(node);
+    }
+
+    /// Takes the addresses of another node.
+    pub(super) fn set_node(&mut self, node: Node) {
+        match self.others.binary_search_by_key(&node.id, |it| it.id) {
+            Ok(place) => self.others[place] = node,
+            Err(place) => self.others.insert(place, node),
+        }
+    }
+
+    /// The addresses of other nodes, for the successor of this shard.
+    pub(super) fn leave_nodes(&self) -> impl Iterator<Item = Command> {
+        self.others.iter().map(|it| Command::mail(self.number, ToBroker::Node(it.clone())))
     }
 
     fn to_all(&self, partitions: &OfflineList) -> impl Iterator<Item = Command> + use<> {

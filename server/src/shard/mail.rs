@@ -14,6 +14,7 @@ impl Shard {
             Message::Broker(ToBroker::Offline { from, partitions }) => {
                 self.broker.set_offline(from, partitions);
             }
+            Message::Broker(ToBroker::Node(node)) => self.broker.set_node(node),
             Message::Broker(ToBroker::Leading(news)) => self.broker.take_leaders(&news),
             Message::Transactions(ToTransactions::Letters { from, letters }) => {
                 self.letters(from, letters);

@@ -76,6 +76,7 @@ pub use load_error::{LoadError, start_writer};
 pub use loading::{Loaded, load, log_directory, salvage};
 pub use muster_peers::PeerEvent;
 pub use muster_runtime::replicas::{NodeId, PeerMessage, Session};
+pub(crate) use raft_clock::TICK_MS;
 pub use reading::{read_known_log, read_log, salvage_log};
 pub use replicas::Lied;
 pub use replicated_log::form;
@@ -288,6 +289,7 @@ impl Shard {
     /// Gives the shard up, with all unanswered requests.
     pub fn leave(self) -> Left {
         let (offline, leaders) = (self.broker.leave_offline(), self.broker.leave_leaders());
+        let nodes: Vec<_> = self.broker.leave_nodes().collect();
         let peers = self.runtime.peer_sessions();
         let published = self.controller.as_ref().map(Controller::published);
         let image = Arc::clone(published.unwrap_or(self.broker.image()));
@@ -303,6 +305,7 @@ impl Shard {
         }
         commands.extend(offline);
         commands.extend(leaders);
+        commands.extend(nodes);
         Left { image, commands, peers }
     }
 }

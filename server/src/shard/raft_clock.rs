@@ -9,7 +9,7 @@ use muster_storage::LogSlot;
 use std::collections::VecDeque;
 
 /// A tick, in milliseconds.
-const TICK_MS: i64 = 50;
+pub(crate) const TICK_MS: i64 = 50;
 
 /// `controller.quorum.election.timeout.ms`, 20 ticks.
 const ELECTION_TIMEOUT_MS: i64 = 20 * TICK_MS;

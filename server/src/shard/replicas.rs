@@ -37,6 +37,10 @@ impl Shard {
         commands: &mut Vec<Command>,
     ) -> Result<(), Lied> {
         self.advance(times);
+        // A description comes only once, so even a shard that has failed takes it.
+        if let PeerEvent::Described { node, shards, clients } = &event {
+            self.broker.describe(*node, *shards, clients, commands);
+        }
         if self.upkeep.is_failed() {
             return Ok(());
         }
