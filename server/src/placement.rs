@@ -54,6 +54,21 @@ pub struct Placement {
     /// `share.coordinator.state.topic.num.partitions`, but at least the number of slots. A slot
     /// uses the partition that has the slot's number. Partitions with greater numbers stay empty.
     pub share_state_partitions: u32,
+    /// The node of this shard among those of its cluster.
+    pub node: NodePlace,
+}
+
+/// The place of a node in the list of the nodes of its cluster, which is sorted by their ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodePlace {
+    pub place: u32,
+    /// The number of nodes: 1 without a cluster.
+    pub nodes: u32,
+}
+
+impl NodePlace {
+    /// A server that is no node of a cluster.
+    pub const ALONE: Self = Self { place: 0, nodes: 1 };
 }
 
 impl Placement {
@@ -64,6 +79,7 @@ impl Placement {
             offsets_partitions: partitions,
             transactions_partitions: partitions,
             share_state_partitions: partitions,
+            node: NodePlace::ALONE,
         }
     }
 
@@ -130,6 +146,8 @@ impl Placement {
     /// different slots, so that topics with a single partition are spread over the shards.
     /// Consecutive partitions of a topic are led by consecutive shards.
     ///
+    /// In a cluster, consecutive partitions are on consecutive nodes.
+    ///
     /// If there are more shards than slots, some shards have no slot. These shards lead no new
     /// partition, because the share state of a partition is in a slot that its leader leads.
     pub fn partition_slot(self, topic_id: Uuid, partition: i32) -> Slot {
@@ -139,7 +157,25 @@ impl Placement {
             0 => self.offsets_partitions,
             of_shard => of_shard * self.shards,
         };
-        Slot(place_in_sequence(topic_id, partition) % slots)
+        let place = place_in_sequence(topic_id, partition);
+        let nodes = self.offsets_partitions.div_ceil(self.slots_of_each_node());
+        if nodes == 1 {
+            return Slot(place % slots);
+        }
+        let first = place % nodes * self.slots_of_each_node();
+        let count = self.slots_of_each_node().min(self.offsets_partitions - first);
+        Slot(first + place / nodes % count)
+    }
+
+    /// The place of the node that has the records of those partitions of user topics that are in a
+    /// slot. In a cluster it is the node that leads the slot if no node is missing (`ranks::order`
+    /// of `muster-replication`). These records have one copy.
+    pub fn host(self, slot: Slot) -> u32 {
+        slot.0 / self.slots_of_each_node()
+    }
+
+    fn slots_of_each_node(self) -> u32 {
+        self.offsets_partitions.div_ceil(self.node.nodes)
     }
 
     /// The shard that leads a partition without a slot.
@@ -261,6 +297,22 @@ mod tests {
         let many = Placement::of_equal(64, 50);
         let slots: BTreeSet<_> = (0..50).map(|it| many.partition_slot(Uuid([7; 16]), it)).collect();
         assert_eq!(slots, (0..50).map(Slot).collect());
+    }
+
+    #[test]
+    fn in_a_cluster_consecutive_partitions_are_on_consecutive_nodes() {
+        for (slots, nodes) in [(50, 3), (50, 5), (7, 3), (2, 3), (1, 3)] {
+            let node = NodePlace { place: 0, nodes };
+            let placement = Placement { node, ..Placement::of_equal(2, slots) };
+            let hosts: Vec<_> = (0..20)
+                .map(|partition| placement.partition_slot(Uuid([1; 16]), partition))
+                .map(|slot| placement.host(slot))
+                .collect();
+            let used = nodes.min(slots);
+            let first = hosts[0];
+            let expected: Vec<_> = (0..20).map(|it| (first + it) % used).collect();
+            assert_eq!(hosts, expected, "{slots} slots on {nodes} nodes");
+        }
     }
 
     #[test]

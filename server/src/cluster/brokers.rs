@@ -144,6 +144,21 @@ impl<'a> Brokers<'a> {
         }
     }
 
+    /// The replica of a partition of a user topic in a slot: on one node of a cluster. None on one
+    /// machine.
+    pub fn host(self, slot: Slot, placement: Placement) -> Option<Replicas> {
+        let (cluster, _) = self.cluster?;
+        let host = *cluster.ids.get(placement.host(slot) as usize)?;
+        let leader = if host == cluster.own {
+            Some(self.own_id(placement.shard_of(slot)))
+        } else {
+            let node = cluster.others.iter().find(|it| it.id == host);
+            node.map(|it| id_of(host, slot.0 % it.shards))
+        };
+        let replicas = vec![leader.unwrap_or(id_of(host, CONTROLLER))];
+        Some(Replicas { leader, epoch: 0, replicas })
+    }
+
     /// The replicas of a slot: one on each node of a cluster. None on one machine.
     pub fn replicas(self, slot: Slot, placement: Placement) -> Option<Replicas> {
         let (BrokersOfCluster { others, leaders, .. }, _) = self.cluster?;

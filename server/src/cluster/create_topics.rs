@@ -325,6 +325,10 @@ fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<
 /// The single broker that a request assigns to a partition.
 pub(crate) fn only_replica(view: &View<'_>, brokers: &[i32]) -> Result<i32, Refused> {
     const WHERE: &str = "The manual partition assignment includes";
+    if view.brokers.are_of_cluster() {
+        let words = "In this version the nodes of a cluster assign partitions themselves.";
+        return Err(invalid_assignment(words));
+    }
     let mut sorted = brokers.to_vec();
     sorted.sort_unstable();
     let Some(first) = sorted.first() else {

@@ -64,7 +64,7 @@ pub use mutation_quota::MutationQuota;
 pub use offline::{OfflineList, OfflinePartitions};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
-pub use view::{View, leader, state_slot, transaction_slot};
+pub use view::{View, is_hosted, leader, state_slot, transaction_slot};
 
 pub(crate) use certificates::{certificates_of, listener_left_with_certificates};
 pub(crate) use change::{Refused, is_timed_out};

@@ -2,7 +2,7 @@
 
 use super::{Brokers, ClusterImage, OfflinePartitions, Replicas, Topic};
 use crate::config::Config;
-use crate::placement::{Placement, Slot};
+use crate::placement::{NodePlace, Placement, Slot};
 use crate::topics::InternalTopic;
 
 /// A shard's view of the cluster.
@@ -21,19 +21,19 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// The replicas of a partition. A partition of a user topic has one replica, on this node.
+    /// The replicas of a partition. A partition of a user topic has one replica.
     pub fn replicas(&self, topic: &Topic, index: i32) -> Replicas {
-        let of_slot = || self.brokers.replicas(self.internal_slot(topic, index)?, self.placement);
-        of_slot().unwrap_or_else(|| {
+        let of_cluster = || {
+            if topic.is_internal() {
+                self.brokers.replicas(self.placement.slot_of_index(index as u32), self.placement)
+            } else {
+                self.brokers.host(topic.slot(index)?, self.placement)
+            }
+        };
+        of_cluster().unwrap_or_else(|| {
             let leader = self.brokers.own_id(leader(topic, index, self.placement));
             Replicas { leader: Some(leader), epoch: 0, replicas: vec![leader] }
         })
-    }
-
-    /// In a cluster, the slot of a partition of an internal topic.
-    fn internal_slot(&self, topic: &Topic, index: i32) -> Option<Slot> {
-        let is_internal = self.brokers.are_of_cluster() && topic.is_internal();
-        is_internal.then(|| self.placement.slot_of_index(index as u32))
     }
 }
 
@@ -47,6 +47,12 @@ pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
         Some(slot) => placement.shard_of(slot),
         None => placement.partition_shard(topic.id, partition),
     }
+}
+
+/// Whether this node has the records of a partition of a user topic.
+pub fn is_hosted(topic: &Topic, partition: i32, placement: Placement) -> bool {
+    let is_hosted = |slot| placement.host(slot) == placement.node.place;
+    placement.node == NodePlace::ALONE || topic.slot(partition).is_none_or(is_hosted)
 }
 
 /// The slot whose partition of `__share_group_state` has the share state of a topic's partition.

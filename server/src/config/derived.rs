@@ -8,7 +8,7 @@ use super::{
     Altered, BROKER_RESOURCE, Config, ConfigType, Finding, GROUP_RESOURCE, GroupConfig, Kind,
     Overrides, TOPIC_RESOURCE, TopicConfig, findings, rules, unserved, unserved_alterable,
 };
-use crate::placement::Placement;
+use crate::placement::{NodePlace, Placement};
 use muster_codec::ApiKey;
 use muster_codec::records::OFFSETS_TOPIC;
 use muster_coordinator::assignors::TaskAssignor;
@@ -31,6 +31,7 @@ impl Config {
             offsets_partitions: self.offsets_topic_num_partitions.unsigned_abs(),
             transactions_partitions: self.transaction_state_log_num_partitions.unsigned_abs(),
             share_state_partitions: self.share_state_partitions().unsigned_abs(),
+            node: NodePlace::ALONE,
         }
     }
 

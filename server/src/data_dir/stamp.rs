@@ -4,7 +4,7 @@
 use super::DataDirError;
 use super::node_stamp::NodeStamp;
 use super::stamp_text::value;
-use crate::placement::{OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
+use crate::placement::{NodePlace, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use crate::shard::KnownLog;
 use muster_coordinator::Ids;
 use muster_storage::PARTITIONS_MAX;
@@ -90,6 +90,7 @@ impl Meta {
             offsets_partitions,
             transactions_partitions,
             share_state_partitions: offsets_partitions,
+            node: NodePlace::ALONE,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Call;
 use super::partition_id::PartitionId;
 use super::table::Table;
-use crate::cluster::{ClusterImage, Endpoint, Topic, leader};
+use crate::cluster::{ClusterImage, Endpoint, Topic, is_hosted, leader};
 use muster_codec::ErrorCode;
 use muster_codec::messages::NodeEndpoint;
 
@@ -33,6 +33,10 @@ impl Table {
 
     fn locate_served(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
         let id = PartitionId { topic: topic.id, index };
+        // The number of a shard is no hint to a shard of another node.
+        if !topic.is_internal() && !is_hosted(topic, index, self.placement()) {
+            return Err(Missing::of(ErrorCode::NotLeaderOrFollower));
+        }
         let leader = leader(topic, index, self.placement());
         if leader != self.identity().shard {
             let error = ErrorCode::NotLeaderOrFollower;

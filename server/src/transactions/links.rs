@@ -187,6 +187,7 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::NodePlace;
     use muster_transactions::message::{Stamp, ToSlotBody};
 
     const PLACEMENT: Placement = Placement {
@@ -194,6 +195,7 @@ mod tests {
         offsets_partitions: 1,
         transactions_partitions: 2,
         share_state_partitions: 1,
+        node: NodePlace::ALONE,
     };
 
     fn reported(number: u64) -> Reported {

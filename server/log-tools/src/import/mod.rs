@@ -19,7 +19,7 @@ use muster_server::Failure;
 use muster_server::cluster::OFFSETS_TOPIC;
 use muster_server::config::Config;
 use muster_server::directories;
-use muster_server::placement::{OFFSETS_PARTITIONS, Placement};
+use muster_server::placement::{NodePlace, OFFSETS_PARTITIONS, Placement};
 use muster_server::topics::InternalTopic;
 use muster_storage::PARTITIONS_MAX;
 use shares::Shares;
@@ -41,6 +41,7 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
         offsets_partitions,
         transactions_partitions: transactions_partitions(&kafka),
         share_state_partitions: offsets_partitions,
+        node: NodePlace::ALONE,
     };
     let staging = if arguments.dry_run {
         check_empty(&arguments.data).map(|()| None)?

@@ -11,7 +11,7 @@ use muster_server::data_dir::{
     DataDirError, Entry, Meta, State, entries, is_of_node, partitions, stamp_file, value,
 };
 use muster_server::placement::{
-    CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS,
+    CONTROLLER, NodePlace, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS,
 };
 use muster_server::shard::{KnownLog, log_directory, read_log};
 use muster_server::topics::{self, InternalTopic};
@@ -84,6 +84,7 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, 
         offsets_partitions,
         transactions_partitions,
         share_state_partitions: offsets_partitions,
+        node: NodePlace::ALONE,
     };
     let placement = match given.or(partitions(text, TRANSACTIONS_PARTITIONS).ok()) {
         Some(count) => fitting(data, placement(count))?,

@@ -45,7 +45,7 @@ use muster_counters::Totals;
 use muster_faults::Fault;
 use muster_server::clock::Times;
 use muster_server::config::Config;
-use muster_server::placement::Placement;
+use muster_server::placement::{NodePlace, Placement};
 use muster_server::shard::{LogSizes, Message};
 use process::Process;
 use std::collections::{BTreeSet, VecDeque};
@@ -175,6 +175,7 @@ impl Node {
             offsets_partitions: self.setup.offsets_partitions,
             transactions_partitions: self.setup.transactions_partitions,
             share_state_partitions: self.setup.offsets_partitions,
+            node: NodePlace::ALONE,
         }
     }
 

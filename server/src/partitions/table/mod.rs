@@ -14,7 +14,7 @@ use super::offline::Offline;
 use super::partition::{Bounds, Partition};
 use super::partition_id::PartitionId;
 use super::{Effects, layout};
-use crate::cluster::{ClusterImage, Topic, leader};
+use crate::cluster::{ClusterImage, Topic, is_hosted, leader};
 use crate::config::{Config, TopicConfig};
 use crate::placement::Placement;
 use hashbrown::HashMap;
@@ -154,8 +154,13 @@ impl Table {
     /// The partitions of a user topic that this shard leads.
     pub(super) fn led(&self, topic: &Topic) -> Vec<PartitionId> {
         let Identity { placement, shard, .. } = self.identity;
-        let led = (0..topic.partitions).filter(|index| leader(topic, *index, placement) == shard);
-        led.map(|index| PartitionId { topic: topic.id, index }).collect()
+        let is_led = |index: &i32| {
+            leader(topic, *index, placement) == shard && is_hosted(topic, *index, placement)
+        };
+        (0..topic.partitions)
+            .filter(is_led)
+            .map(|index| PartitionId { topic: topic.id, index })
+            .collect()
     }
 
     /// The served and the offline partitions of a topic.
