@@ -21,6 +21,7 @@ mod controller;
 pub mod data_dir;
 pub mod data_place;
 mod descriptors;
+mod dialer;
 pub mod directories;
 pub mod disk_reserve;
 pub mod disk_space;

@@ -13,6 +13,7 @@ mod io;
 mod leave;
 mod lines;
 mod numbers;
+mod peers;
 mod secured;
 mod shares;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod tests;
 pub use driven::{DrivenReactor, Parts};
 pub use error::ReactorError;
 pub use io::{Completion, Io};
+pub(crate) use peers::FIRST_TICK;
 pub use secured::TlsCounters;
 pub use shares::Share;
 
@@ -33,6 +35,7 @@ use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
 use crossbeam_channel::Sender;
 use lines::ConnectionLines;
 use muster_tls::Tls;
+use peers::PeerSockets;
 use secured::{Open, Sessions};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -86,6 +89,8 @@ pub struct Reactor<I: Io> {
     /// Whether clients have to wait because no file descriptor is free. This is logged once.
     is_full: bool,
     lines: ConnectionLines,
+    /// In a cluster, the connections with other nodes.
+    peers: Option<Box<PeerSockets<I::Conn>>>,
 }
 
 impl<I: Io> Reactor<I> {
@@ -105,6 +110,7 @@ impl<I: Io> Reactor<I> {
             is_stopped: false,
             is_full: false,
             lines: ConnectionLines::default(),
+            peers: None,
         }
     }
 
@@ -124,6 +130,7 @@ impl<I: Io> Reactor<I> {
         if self.is_stopped {
             return self.drain_all(io);
         }
+        self.begin_turn_of_peers(io, shard);
         self.share_turn(io, shard)?;
         self.note_received(io);
         Ok(())
@@ -163,7 +170,8 @@ impl<I: Io> Reactor<I> {
         }
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
         let finished = self.close_finished(io, times.now);
-        let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
+        let peers = self.end_turn_of_peers(io, shard, times);
+        let due = [due, overdue, finished, peers, self.lines.report_left_out(times.now)];
         // If a connection was closed during a slice, no completion ends the slice.
         self.files.resume(io.files());
         self.execute(io)?;
@@ -212,6 +220,24 @@ impl<I: Io> Reactor<I> {
     }
 
     fn handle(
+        &mut self,
+        io: &mut I,
+        shard: &mut Shard,
+        completion: Completion<I::Conn, I::Data, I::Parts>,
+    ) -> Result<(), FileError> {
+        let completion = match &self.peers {
+            Some(_) => self.handle_peer(io, shard, completion),
+            None => Some(completion),
+        };
+        match completion {
+            None => {}
+            Some(completion) => self.handle_other(io, shard, completion)?,
+        }
+        self.files.resume(io.files());
+        self.execute(io)
+    }
+
+    fn handle_other(
         &mut self,
         io: &mut I,
         shard: &mut Shard,
@@ -269,11 +295,12 @@ impl<I: Io> Reactor<I> {
                 ToReactor::Tls(listeners) => self.secure(listeners),
                 ToReactor::Report(to) => self.report_all(io, shard, &to),
                 ToReactor::BackUp(order) => self.back_up(io, shard, order),
+                // A connection to another node, which is taken elsewhere.
+                ToReactor::Dialled(_) => {}
             },
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
-        self.files.resume(io.files());
-        self.execute(io)
+        Ok(())
     }
 
     fn called(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {

@@ -4,6 +4,7 @@ mod directory;
 mod driver;
 mod early_stop;
 mod lines;
+mod nodes;
 mod options;
 mod ports;
 mod stop_bound;
@@ -28,7 +29,7 @@ use crate::mailbox::Peer;
 use crate::metrics::{self, Admin, ShardState, ShardStates};
 use crate::random::RandomIds;
 use crate::reactor::{DrivenReactor, End, Parts};
-use crate::shard::{Common, Message, Shard, log_directory};
+use crate::shard::{Common, ListenerIndex, Message, Shard, log_directory};
 use crate::supervisor::{READY, STOPPING, notify};
 use crate::telemetry_thread::TelemetryThread;
 use crate::trash;
@@ -42,6 +43,7 @@ use lines::{
 };
 use muster_tls::Tls;
 use muster_uring::ConnectionBudget;
+use nodes::Connecting;
 use ports::{endpoints, listen_on_all};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
@@ -106,17 +108,17 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         token_keys: certificates.token_keys(),
         nodes: node.as_ref().map(OwnNode::nodes),
     };
-    let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
     let (tls, certificates) = (certificates.of_listeners(), certificates.start()?);
     let beginning = Beginning {
         options,
         common: &common,
-        budget: &budget,
+        budget: &ConnectionBudget::new(descriptors.connections, options.shards as usize),
         driver,
         states: &states,
         tls: &tls,
         certificates: &certificates,
         telemetry: &telemetry,
+        connecting: Connecting::start(options, node)?,
     };
     let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
@@ -172,6 +174,8 @@ struct Beginning<'b> {
     tls: &'b Arc<[Option<Tls>]>,
     certificates: &'b CertificateThread,
     telemetry: &'b TelemetryThread,
+    /// In a cluster.
+    connecting: Option<Connecting>,
 }
 
 struct RunningShard {
@@ -194,6 +198,7 @@ struct Start {
     tls: Arc<[Option<Tls>]>,
     certificates: CertificateThread,
     telemetry: TelemetryThread,
+    connecting: Option<Connecting>,
     mailbox: Receiver<Message>,
     caller: Caller,
     states: ShardStates,
@@ -205,8 +210,9 @@ struct Start {
 }
 
 fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningShard>, Failure> {
-    let Beginning { options, common, budget, driver, states, tls, certificates, telemetry } =
-        *beginning;
+    let Beginning { options, common, budget, driver, states, .. } = *beginning;
+    let Beginning { tls, certificates, telemetry, .. } = *beginning;
+    let connecting = &beginning.connecting;
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
     let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -228,6 +234,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
             tls: tls.clone(),
             certificates: certificates.clone(),
             telemetry: telemetry.clone(),
+            connecting: connecting.clone(),
             mailbox: mailboxes[number].1.clone(),
             caller: Caller::start(number as u32, options.data.clone(), freeing.clone())?,
             states: states.clone(),
@@ -254,6 +261,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
     // The threads must know the peers before a shard orders certificates or passes on a push.
     certificates.set_peers(peers.clone());
     telemetry.set_peers(peers.clone());
+    connecting.iter().for_each(|it| it.set_shards(peers.clone()));
     for (sender, _) in &peer_lists {
         sender.send(peers.clone())?;
     }
@@ -351,13 +359,22 @@ fn prepare<D: muster_uring::Driver>(
     for op in ops {
         files.perform(&mut io, op)?;
     }
-    let listeners = listen_on_all(&mut io.driver, &start.options, start.number)?;
+    let mut listeners = listen_on_all(&mut io.driver, &start.options, start.number)?;
+    let for_nodes = ListenerIndex(listeners.len());
+    if let Some(connecting) = &start.connecting {
+        listeners.push(connecting.listen(&mut io.driver, start.number)?);
+    }
     start.ready.send(Ok((start.number, io.driver.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
-    let Start { mailbox, certificates, telemetry, .. } = start;
-    let parts = Parts { io, listeners, mailbox, peers, certificates, telemetry, clock };
+    let Start { number, mailbox, certificates, telemetry, connecting, .. } = start;
+    let dialer = connecting.as_ref().map(|it| it.dialer(number));
+    let parts = Parts { io, listeners, mailbox, peers, certificates, telemetry, dialer, clock };
     let mut reactor = DrivenReactor::new(parts, files);
+    if let Some(connecting) = connecting {
+        let now = reactor.times().now;
+        reactor.connect(connecting.peers(number, now), for_nodes);
+    }
     reactor.secure(altered.unwrap_or(start.tls));
     Ok((shard, reactor))
 }

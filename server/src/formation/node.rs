@@ -2,8 +2,9 @@
 
 use crate::config::{ClusterConfig, Config};
 use crate::data_dir::{DataDir, Formation};
-use crate::placement::Placement;
+use crate::placement::{NodePlace, Placement};
 use crate::shard::{NodeId, Nodes, Session};
+use bytes::Bytes;
 use muster_codec::Uuid;
 use muster_peers::Identity;
 use std::collections::BTreeMap;
@@ -70,7 +71,14 @@ impl OwnNode {
             transactions_partitions: self.placement.transactions_partitions,
             election_timeout_ms: self.election_timeout_ms,
             features: FEATURES,
+            clients: Bytes::new(),
         }
+    }
+
+    /// The place of this node among all nodes, once the cluster is formed.
+    pub(crate) fn place(&self) -> NodePlace {
+        let before = self.directories.range(..self.id).count();
+        NodePlace { place: before as u32, nodes: self.directories.len() as u32 }
     }
 
     /// The ids of all nodes, once the cluster is formed.

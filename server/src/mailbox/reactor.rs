@@ -1,6 +1,7 @@
 //! Messages to the reactor, which never reach the shard.
 
 use crate::backup::BackupOrder;
+use crate::dialer::Dialled;
 use crate::report::Report;
 use crossbeam_channel::Sender;
 use muster_tls::Tls;
@@ -13,6 +14,8 @@ pub enum ToReactor {
     Tls(Arc<[Option<Tls>]>),
     /// Send copies of the shard's counters and gauges.
     Report(Sender<Report>),
+    /// From a dialer: a connection to another node, or the reason why there is none.
+    Dialled(Dialled),
     /// From the admin side: link the shard's files for a backup.
     BackUp(BackupOrder),
 }

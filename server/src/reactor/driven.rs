@@ -4,16 +4,20 @@
 use super::{Completion, End, Io, Next, Reactor, ReactorError, Share};
 use crate::certificates::CertificateThread;
 use crate::clock::{Clock, Times};
+use crate::dialer::ShardDialer;
 use crate::files::{DrivenIo, Files};
 use crate::mailbox::Peer;
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
 use crate::telemetry::Push;
 use crate::telemetry_thread::TelemetryThread;
 use crossbeam_channel::Receiver;
+use muster_peers::{Dial, Peers};
 use muster_storage::FileToken;
 use muster_tls::Tls;
 use muster_uring::{ConnId, Driver, ListenerId, Slice};
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +31,8 @@ pub struct Parts<D> {
     pub peers: Vec<Peer>,
     pub(crate) certificates: CertificateThread,
     pub(crate) telemetry: TelemetryThread,
+    /// In a cluster.
+    pub(crate) dialer: Option<ShardDialer>,
     pub clock: Clock,
 }
 
@@ -74,6 +80,11 @@ impl<D: Driver> DrivenReactor<D> {
     /// Sets the TLS of each listener, None for a plaintext listener.
     pub fn secure(&mut self, listeners: Arc<[Option<Tls>]>) {
         self.reactor.secure(listeners);
+    }
+
+    /// Connects the shard with the shards of other nodes.
+    pub fn connect(&mut self, peers: Peers, listener: ListenerIndex) {
+        self.reactor.connect(peers, listener);
     }
 
     /// Runs a shard until it has stopped or failed.
@@ -124,6 +135,7 @@ impl<D: Driver> DrivenReactor<D> {
 
     /// Waits until clients have read their last answers, for a limited time.
     fn finish(&mut self) -> Result<(), ReactorError> {
+        self.reactor.leave_peers(&mut self.io);
         let Parts { io, listeners, .. } = &mut self.io.parts;
         listeners.iter().for_each(|listener| io.driver.close_listener(*listener));
         while self.io.parts.io.driver.connections() > 0 {
@@ -278,6 +290,16 @@ impl<D: Driver> Io for OnDriver<D> {
 
     fn peer(&self, conn: ConnId) -> Option<SocketAddr> {
         self.parts.io.driver.peer_addr(conn).ok()
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<ConnId> {
+        self.parts.io.driver.adopt(socket)
+    }
+
+    fn dial(&mut self, dial: Dial) {
+        if let Some(dialer) = &self.parts.dialer {
+            dialer.dial(dial);
+        }
     }
 
     fn is_full(&self) -> bool {

@@ -5,10 +5,12 @@ use crate::clock::Times;
 use crate::files::FileIo;
 use crate::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
 use crate::telemetry::Push;
+use muster_peers::Dial;
 use muster_storage::FileToken;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 
 /// The sockets, files and clocks of a shard, and the channels to other shards. Calls for a closed
 /// connection do nothing.
@@ -69,6 +71,19 @@ pub trait Io {
 
     /// The client's address; None if it has disconnected.
     fn peer(&self, conn: Self::Conn) -> Option<SocketAddr>;
+
+    /// Takes over a connection to another node. It receives from now on.
+    ///
+    /// # Errors
+    /// The limit of connections is reached, or the socket cannot be used; it is closed. By default,
+    /// no socket can be taken over.
+    fn adopt(&mut self, _socket: OwnedFd) -> io::Result<Self::Conn> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Opens a connection to a shard of another node. The result comes as a message. By default,
+    /// nothing is opened: without [`Reactor::connect`](super::Reactor::connect) nothing is dialled.
+    fn dial(&mut self, _dial: Dial) {}
 
     /// Whether no further connection can be accepted. Then new clients have to wait.
     fn is_full(&self) -> bool;
@@ -174,4 +189,27 @@ pub enum Completion<C, D, P> {
     /// A file system call has ended.
     Called,
     Mail(Message),
+}
+
+impl<C: Copy, D, P> Completion<C, D, P> {
+    /// The open connection that the completion is of.
+    pub(super) fn conn(&self) -> Option<C> {
+        match self {
+            Self::Received { conn, .. }
+            | Self::Sent { conn, .. }
+            | Self::Streamed { conn, .. }
+            | Self::PartsRead { conn, .. }
+            | Self::StreamFailed { conn, .. }
+            | Self::Writable { conn }
+            | Self::InputEnded { conn }
+            | Self::Broken { conn } => Some(*conn),
+            Self::Accepted { .. }
+            | Self::NotAccepted { .. }
+            | Self::Written { .. }
+            | Self::Read { .. }
+            | Self::Synced { .. }
+            | Self::Called
+            | Self::Mail(_) => None,
+        }
+    }
 }

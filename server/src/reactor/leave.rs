@@ -12,6 +12,7 @@ impl<I: Io> Reactor<I> {
     pub fn leave(&mut self, io: &mut I) {
         let open = self.connections.drain(..).flatten().map(|open| open.conn);
         open.chain(self.finishing.drain(..).map(|(_, conn)| conn)).for_each(|it| io.close(it));
+        self.leave_peers(io);
         self.dirty.clear();
         self.sessions.clear();
     }

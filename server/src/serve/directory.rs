@@ -91,7 +91,10 @@ fn prepare_node(
         log_sizes,
         early_stop.flag(),
     )?;
-    let of_node = |node| Prepared { directory, config, placement, log_sizes, node: Some(node) };
+    let of_node = |node: OwnNode| {
+        let placement = Placement { node: node.place(), ..placement };
+        Prepared { directory, config, placement, log_sizes, node: Some(node) }
+    };
     Ok(node.map(of_node))
 }
 

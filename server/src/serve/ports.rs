@@ -71,6 +71,17 @@ pub(super) fn listen_on_all(
     on_all(options, number, &mut listen)
 }
 
+/// Opens the listener of a shard for the other nodes.
+pub(super) fn listen_to_nodes(
+    driver: &mut impl muster_uring::Driver,
+    address: &Address,
+) -> Result<ListenerId, Failure> {
+    let address = resolve(address)?;
+    let deadline = Instant::now() + LISTEN_PATIENCE;
+    let listened = listen_until(deadline, address, |address| driver.listen(address, BACKLOG));
+    Ok(listened.map_err(|error| not_listened_to_nodes(address, &error))?)
+}
+
 /// Calls `listen` with each address of a shard.
 fn on_all<L>(
     options: &Options,
@@ -134,12 +145,14 @@ fn not_listened(
 pub(super) fn listen_for_nodes(cluster: &ClusterConfig) -> Result<TcpListener, Failure> {
     let address = resolve(&cluster.listen)?;
     let listened = listen_until(Instant::now() + LISTEN_PATIENCE, address, TcpListener::bind);
-    Ok(listened.map_err(|error| {
-        format!(
-            "could not listen on {address}, the port for the other nodes: {error}. Free the port, \
-             or choose another one in controller.quorum.voters or listeners"
-        )
-    })?)
+    Ok(listened.map_err(|error| not_listened_to_nodes(address, &error))?)
+}
+
+fn not_listened_to_nodes(address: SocketAddr, error: &io::Error) -> String {
+    format!(
+        "could not listen on {address}, the port for the other nodes: {error}. Free the port, or \
+         choose another one in controller.quorum.voters or listeners"
+    )
 }
 
 /// Checks that the listener for other nodes has ports of its own.
