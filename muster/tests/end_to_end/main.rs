@@ -12,6 +12,7 @@ mod audit;
 mod back_pressure;
 mod backup;
 mod bad_input;
+mod cluster;
 mod compaction;
 mod configs;
 mod container;
