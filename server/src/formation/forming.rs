@@ -36,6 +36,8 @@ struct Heard {
     directory: Uuid,
     /// Empty if the node has recorded no formation.
     cluster: String,
+    /// Whether a shard has answered: the node is formed.
+    is_formed: bool,
 }
 
 /// The next action of a node.
@@ -90,7 +92,12 @@ impl Forming {
     pub(super) fn answered(&mut self, dialled: NodeId, answer: Hello) -> Result<(), Mismatch> {
         let checked = self.check(&answer, Some(dialled));
         let heard = match &checked {
-            Ok(()) => Ok(Heard { directory: answer.from.directory, cluster: answer.from.cluster }),
+            Ok(()) => Ok(Heard {
+                directory: answer.from.directory,
+                cluster: answer.from.cluster,
+                // A node that forms has no clients, so it names no addresses for them.
+                is_formed: !answer.from.clients.is_empty(),
+            }),
             Err(mismatch) => Err(mismatch.to_string()),
         };
         self.heard.insert(dialled, heard);
@@ -104,6 +111,12 @@ impl Forming {
 
     /// The action that is due, if any.
     pub(super) fn due(&self) -> Option<Action> {
+        // A node is formed only after all have recorded the formation.
+        let mut heard = self.others().filter_map(|node| self.heard(node));
+        let is_of_formed = |it: &Heard| it.is_formed && it.cluster == self.own.cluster_id;
+        if self.is_recorded() && heard.any(is_of_formed) {
+            return Some(Action::Complete);
+        }
         let others = self.others().map(|node| Some((node, self.heard(node)?)));
         let others: BTreeMap<NodeId, &Heard> = others.collect::<Option<_>>()?;
         let have_recorded =

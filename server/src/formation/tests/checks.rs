@@ -54,6 +54,26 @@ fn a_node_that_hears_all_others_forming_is_formed() {
     }
 }
 
+/// The node has recorded the formation, and was killed before it had its logs. Meanwhile the others
+/// were formed, and now one of them is gone.
+#[test]
+fn one_formed_node_is_enough_for_a_node_that_has_recorded_the_cluster() {
+    let [one, two, mut three] = recorded();
+    three.unheard(IDS[1], "refused");
+    exchange(&mut three, &one, IDS[0]).unwrap();
+    assert_eq!(three.due(), None);
+    let (mut answer, _) = one.answer_to(&three.hello_to(IDS[0]));
+    answer.from.clients = b"addresses".as_slice().into();
+    three.answered(IDS[0], answer).unwrap();
+    assert_eq!(three.due(), Some(Action::Complete));
+    // A node that has recorded nothing is not part of the formation.
+    let mut other = Disk::empty(3).start(IDS[2], 9, A);
+    let (mut answer, _) = two.answer_to(&other.hello_to(IDS[1]));
+    answer.from.clients = b"addresses".as_slice().into();
+    other.answered(IDS[1], answer).unwrap();
+    assert_eq!(other.due(), None);
+}
+
 #[test]
 fn other_directories_and_clusters_are_refused() {
     let [mut one, _, mut three] = recorded();
