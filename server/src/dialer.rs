@@ -3,10 +3,10 @@
 //! answer holds up no connection to another one.
 
 use crate::config::Address;
-use crate::mailbox::{Peer, ToReactor};
+use crate::mailbox::{Dialled, Peer, ToReactor};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use muster_peers::limits::{DIALLING_MS, UNACKNOWLEDGED_MS};
-use muster_peers::{Connection, Dial, DialError};
+use muster_peers::{Dial, DialError};
 use muster_runtime::replicas::NodeId;
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
@@ -16,13 +16,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// A connection that was to be opened, for the shard that has asked for it.
-#[derive(Debug)]
-pub struct Dialled {
-    pub connection: Connection,
-    pub result: Result<OwnedFd, DialError>,
-}
 
 /// The handle of the threads. They run until the process ends.
 #[derive(Debug, Clone)]
@@ -55,7 +48,7 @@ struct Order {
     /// The shard of this node that has asked.
     by: u32,
     dial: Dial,
-    /// When nobody waits for the connection any more.
+    /// When the shard does not wait for the connection any more.
     until: Instant,
 }
 
@@ -173,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_not_opened() {
+    fn a_connection_that_is_too_late_is_not_opened() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         assert_eq!(connect(&address(port), Instant::now()).unwrap_err(), DialError::TimedOut);

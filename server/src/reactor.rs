@@ -5,6 +5,7 @@
 //!
 //! The loop also decides what happens when the shard fails.
 
+mod accepted;
 mod backup;
 mod driven;
 mod error;
@@ -13,6 +14,7 @@ mod io;
 mod leave;
 mod lines;
 mod numbers;
+mod peer_turns;
 mod peers;
 mod secured;
 mod shares;
@@ -31,7 +33,7 @@ use crate::files::{CallEnd, FileError, Files, PartsTo};
 use crate::mailbox::ToReactor;
 use crate::net::{ClientCommand, ConnectionId};
 use crate::report::Report;
-use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
+use crate::shard::{Command, Event, Message, Shard};
 use crossbeam_channel::Sender;
 use lines::ConnectionLines;
 use muster_tls::Tls;
@@ -130,7 +132,9 @@ impl<I: Io> Reactor<I> {
         if self.is_stopped {
             return self.drain_all(io);
         }
-        self.begin_turn_of_peers(io, shard);
+        if self.peers.is_some() {
+            self.begin_turn_of_peers(io, shard);
+        }
         self.share_turn(io, shard)?;
         self.note_received(io);
         Ok(())
@@ -170,8 +174,11 @@ impl<I: Io> Reactor<I> {
         }
         let due = shard.end_turn(times, self.received_until, &mut self.commands);
         let finished = self.close_finished(io, times.now);
-        let peers = self.end_turn_of_peers(io, shard, times);
-        let due = [due, overdue, finished, peers, self.lines.report_left_out(times.now)];
+        let of_peers = match self.peers {
+            Some(_) => self.end_turn_of_peers(io, shard, times),
+            None => None,
+        };
+        let due = [due, overdue, finished, self.lines.report_left_out(times.now)];
         // If a connection was closed during a slice, no completion ends the slice.
         self.files.resume(io.files());
         self.execute(io)?;
@@ -179,7 +186,10 @@ impl<I: Io> Reactor<I> {
             return Ok(Next::End(End::Failed));
         }
         self.send_output(io, shard);
-        let until = earliest(due);
+        let mut until = earliest(due);
+        if of_peers.is_some() {
+            until = earliest([until, of_peers]);
+        }
         Ok(if self.is_stopped { self.next_after_stop(shard) } else { Next::Wait { until } })
     }
 
@@ -322,44 +332,6 @@ impl<I: Io> Reactor<I> {
     fn report_all(&mut self, io: &I, shard: &mut Shard, to: &Sender<Report>) {
         self.note_full(io, shard);
         self.report(shard, to);
-    }
-
-    fn accepted(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn, listener: ListenerIndex) {
-        let Some(peer) = io.peer(conn) else { return io.close(conn) };
-        let slot = io.slot(conn);
-        self.serial = self.serial.wrapping_add(1);
-        let connection = ConnectionId::new(slot as u32, self.serial);
-        if self.connections.len() <= slot {
-            self.connections.resize_with(slot + 1, || None);
-        }
-        let secured = match self.sessions.open(listener) {
-            Ok(secured) => secured,
-            Err(failed) => {
-                self.lines.not_accepted(self.times.now, &secured::not_opened(&failed));
-                return io.close(conn);
-            }
-        };
-        if secured.is_some() {
-            self.sessions.handshakes.begin(self.times.now, connection);
-        }
-        self.connections[slot] = Some(Open { id: connection, conn, secured });
-        self.note_full(io, shard);
-        // On a listener for both families, an IPv4 client's address is converted from IPv6 to IPv4.
-        let (host, port) = (format!("/{}", peer.ip().to_canonical()).into(), peer.port());
-        self.step(io, shard, Event::Opened { connection, listener, host, port });
-    }
-
-    /// Notes whether descriptors for further connections are left.
-    fn note_full(&mut self, io: &I, shard: &Shard) {
-        let was_full = std::mem::replace(&mut self.is_full, io.is_full());
-        let (now, shard) = (self.times.now, shard.inspect());
-        if self.is_full && !was_full {
-            let connections = self.connections.iter().flatten().count();
-            let (limit, busiest) = (io.connections_max(), shard.busiest_host());
-            self.lines.full(now, shard.number(), connections, limit, busiest);
-        } else if was_full && !self.is_full {
-            self.lines.no_longer_full(now, shard.number());
-        }
     }
 
     fn received(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId, data: &[u8]) {

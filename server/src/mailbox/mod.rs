@@ -20,7 +20,7 @@ mod transactions;
 pub(crate) use broker::ToBroker;
 pub use controller::AdminRequest;
 pub(crate) use controller::{Created, Creation, FromController, ToController};
-pub(crate) use reactor::ToReactor;
+pub(crate) use reactor::{Dialled, ToReactor};
 pub(crate) use shares::{DeadLetters, DeadLettersAdded, ToShares};
 pub use shares::{StateAnswer, StateQuestion};
 pub use transactions::{Letter, ToTransactions};

@@ -1,11 +1,19 @@
 //! Messages to the reactor, which never reach the shard.
 
 use crate::backup::BackupOrder;
-use crate::dialer::Dialled;
 use crate::report::Report;
 use crossbeam_channel::Sender;
+use muster_peers::{Connection, DialError};
 use muster_tls::Tls;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// A connection that was to be opened, for the shard that has asked for it.
+#[derive(Debug)]
+pub struct Dialled {
+    pub connection: Connection,
+    pub result: Result<OwnedFd, DialError>,
+}
 
 /// A message to the reactor of a shard.
 #[derive(Debug)]

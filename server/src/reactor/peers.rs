@@ -1,44 +1,33 @@
-//! The connections with other nodes: their sockets, and the way of events and messages between
-//! [`Peers`] and the shard. On one machine there are none.
-//!
-//! In a turn, everything that has arrived goes to the shard at once. The shard's messages leave at
-//! the end of the turn. There is one write at a time on each socket, so that what waits to be sent
-//! stays in `Peers`, which limits it.
+//! The sockets of the connections with other nodes, beside [`Peers`], which has their states.
+//! `peer_turns.rs` uses them.
 
-use super::{Completion, Io, Reactor};
-use crate::clock::Times;
-use crate::dialer::Dialled;
-use crate::mailbox::ToReactor;
-use crate::shard::{Lied, ListenerIndex, Message, Shard, TICK_MS};
-use muster_peers::{Connection, DialError, Level, MayBe, Notice, Output, Peers};
+use crate::shard::{ListenerIndex, TICK_MS};
+use muster_peers::{Connection, Level, Notice, Output, Peers};
 use muster_runtime::replicas::Tick;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tracing::{debug, info, warn};
 
-/// The most bytes of a write. `Sent` comes only once the socket has taken all of them, and a
-/// connection without progress is closed.
-const WRITE_BYTES: usize = 1 << 20;
-
 /// The sockets of a shard's connections with other nodes.
 pub(super) struct PeerSockets<C> {
-    peers: Peers,
+    pub(super) peers: Peers,
     /// The listener on which other nodes connect.
-    listener: ListenerIndex,
+    pub(super) listener: ListenerIndex,
     /// When the process began to count ticks.
     began: i64,
-    open: BTreeMap<Connection, Socket<C>>,
+    pub(super) open: BTreeMap<Connection, Socket<C>>,
     /// The connections by their places in the driver.
     by_slot: BTreeMap<usize, Connection>,
-    out: Output,
+    pub(super) out: Output,
 }
 
-struct Socket<C> {
-    conn: C,
+/// An open connection.
+pub(super) struct Socket<C> {
+    pub(super) conn: C,
     slot: usize,
     address: Option<SocketAddr>,
     /// The bytes of the write under way that the socket has not taken.
-    unsent: usize,
+    pub(super) unsent: usize,
 }
 
 /// The first tick of a process.
@@ -50,17 +39,17 @@ impl<C: Copy + Eq> PeerSockets<C> {
         Self { peers, listener, began: now, open, by_slot, out: Output::default() }
     }
 
-    fn advance(&mut self, now: i64) {
+    pub(super) fn advance(&mut self, now: i64) {
         let ticks = u32::try_from((now - self.began) / TICK_MS).unwrap_or(u32::MAX);
         self.peers.advance(now, Tick(FIRST_TICK.0.saturating_add(ticks)));
     }
 
-    fn name(&self, slot: usize, conn: C) -> Option<Connection> {
+    pub(super) fn name(&self, slot: usize, conn: C) -> Option<Connection> {
         let connection = self.by_slot.get(&slot)?;
         self.open.get(connection).is_some_and(|it| it.conn == conn).then_some(*connection)
     }
 
-    fn insert(
+    pub(super) fn insert(
         &mut self,
         connection: Connection,
         conn: C,
@@ -71,159 +60,32 @@ impl<C: Copy + Eq> PeerSockets<C> {
         self.by_slot.insert(slot, connection);
     }
 
-    fn remove(&mut self, connection: Connection) -> Option<Socket<C>> {
+    pub(super) fn remove(&mut self, connection: Connection) -> Option<Socket<C>> {
         let socket = self.open.remove(&connection)?;
         self.by_slot.remove(&socket.slot);
         Some(socket)
     }
 
+    /// Takes all open connections.
+    pub(super) fn take_all(&mut self) -> BTreeMap<Connection, Socket<C>> {
+        self.by_slot.clear();
+        std::mem::take(&mut self.open)
+    }
+
     /// The socket has taken all but the last `unsent` bytes of the write.
-    fn sent(&mut self, connection: Connection, unsent: usize) {
+    pub(super) fn sent(&mut self, connection: Connection, unsent: usize) {
         let Some(socket) = self.open.get_mut(&connection) else { return };
         let before = std::mem::replace(&mut socket.unsent, unsent);
         self.peers.sent(connection, before - unsent);
     }
 
-    fn log(&self, shard: u32, connection: Connection, notice: &Notice) {
+    pub(super) fn log(&self, shard: u32, connection: Connection, notice: &Notice) {
         let address = self.open.get(&connection).and_then(|it| it.address);
         let from = address.map_or_else(String::new, |it| format!(" ({it})"));
         match notice.level() {
             Level::Debug => debug!(target: "peers", shard, "{notice}{from}"),
             Level::Info => info!(target: "peers", shard, "{notice}{from}"),
             Level::Warn => warn!(target: "peers", shard, "{notice}{from}"),
-        }
-    }
-}
-
-impl<I: Io> Reactor<I> {
-    /// Connects the shard with the shards of other nodes.
-    pub fn connect(&mut self, peers: Peers, listener: ListenerIndex) {
-        self.peers = Some(Box::new(PeerSockets::new(peers, listener, self.times.now)));
-    }
-
-    /// Begins a turn: tells the time before anything else.
-    pub(super) fn begin_turn_of_peers(&mut self, io: &mut I, shard: &mut Shard) {
-        let now = self.times.now;
-        let Some(sockets) = &mut self.peers else { return };
-        sockets.advance(now);
-        self.carry_out(io, shard);
-    }
-
-    /// Handles a completion of a connection with another node. Returns any other completion.
-    pub(super) fn handle_peer(
-        &mut self,
-        io: &mut I,
-        shard: &mut Shard,
-        completion: Completion<I::Conn, I::Data, I::Parts>,
-    ) -> Option<Completion<I::Conn, I::Data, I::Parts>> {
-        let sockets = self.peers.as_mut()?;
-        let named = completion.conn().and_then(|conn| sockets.name(io.slot(conn), conn));
-        match (completion, named) {
-            (Completion::Accepted { conn, listener }, _) if listener == sockets.listener => {
-                let connection = sockets.peers.accepted(MayBe::Any, &mut sockets.out);
-                sockets.insert(connection, conn, io.slot(conn), io.peer(conn));
-                io.put_first(conn, true);
-            }
-            (Completion::Mail(Message::Reactor(ToReactor::Dialled(dialled))), _) => {
-                self.dialled(io, dialled);
-            }
-            (Completion::Received { data, .. }, Some(connection)) => {
-                sockets.peers.received(connection, &data, &mut sockets.out);
-            }
-            (Completion::Sent { unsent, .. }, Some(connection)) => sockets.sent(connection, unsent),
-            (Completion::InputEnded { conn } | Completion::Broken { conn }, Some(connection)) => {
-                sockets.remove(connection);
-                sockets.peers.closed(connection, &mut sockets.out);
-                io.close(conn);
-            }
-            (completion, _) => return Some(completion),
-        }
-        self.carry_out(io, shard);
-        None
-    }
-
-    fn dialled(&mut self, io: &mut I, Dialled { connection, result }: Dialled) {
-        let Some(sockets) = &mut self.peers else { return };
-        let opened = result.and_then(|socket| {
-            io.adopt(socket).map_err(|error| DialError::Other(error.to_string()))
-        });
-        match opened {
-            Ok(conn) => {
-                sockets.insert(connection, conn, io.slot(conn), io.peer(conn));
-                io.put_first(conn, true);
-                sockets.peers.dialled(connection, &mut sockets.out);
-            }
-            Err(why) => sockets.peers.dial_failed(connection, why, &mut sockets.out),
-        }
-    }
-
-    /// Sends the messages of the turn. Returns when the next turn is due.
-    pub(super) fn end_turn_of_peers(
-        &mut self,
-        io: &mut I,
-        shard: &mut Shard,
-        times: Times,
-    ) -> Option<i64> {
-        let sockets = self.peers.as_mut()?;
-        sockets.advance(times.now);
-        for (to, message) in shard.take_peer_messages() {
-            sockets.peers.say(to, &message);
-        }
-        sockets.peers.end_turn(&mut sockets.out);
-        // What follows for the shard is handled by the next turn.
-        let is_due = !sockets.out.events.is_empty();
-        self.carry_out(io, shard);
-        self.send_to_peers(io);
-        let deadline = self.peers.as_ref()?.peers.deadline();
-        if is_due { Some(times.now) } else { deadline }
-    }
-
-    /// Closes all connections with other nodes. What this means for raft reaches the shard in its
-    /// next turn, or the shard that replaces it.
-    pub(super) fn leave_peers(&mut self, io: &mut I) {
-        let Some(sockets) = &mut self.peers else { return };
-        sockets.by_slot.clear();
-        for (connection, socket) in std::mem::take(&mut sockets.open) {
-            sockets.peers.closed(connection, &mut sockets.out);
-            io.close(socket.conn);
-        }
-    }
-
-    /// Carries out what `Peers` wants.
-    fn carry_out(&mut self, io: &mut I, shard: &mut Shard) {
-        let Some(sockets) = &mut self.peers else { return };
-        let number = shard.inspect().number();
-        for event in std::mem::take(&mut sockets.out.events) {
-            if let Err(Lied { node, why }) = shard.peer(self.times, event, &mut self.commands) {
-                sockets.peers.lied(node, why, &mut sockets.out);
-            }
-        }
-        let Output { dial, close, notices, .. } = &mut sockets.out;
-        dial.drain(..).for_each(|it| io.dial(it));
-        let (close, notices) = (std::mem::take(close), std::mem::take(notices));
-        notices.iter().for_each(|(connection, it)| sockets.log(number, *connection, it));
-        for connection in close {
-            if let Some(socket) = sockets.remove(connection) {
-                io.close(socket.conn);
-            }
-        }
-    }
-
-    fn send_to_peers(&mut self, io: &mut I) {
-        let Some(sockets) = &mut self.peers else { return };
-        for (connection, pieces) in sockets.peers.to_send() {
-            let socket = sockets.open.get_mut(&connection).filter(|it| it.unsent == 0);
-            let Some(socket) = socket else { continue };
-            let mut bytes = Vec::new();
-            for piece in pieces {
-                let room = WRITE_BYTES - bytes.len();
-                bytes.extend_from_slice(&piece[..piece.len().min(room)]);
-                if bytes.len() == WRITE_BYTES {
-                    break;
-                }
-            }
-            socket.unsent = bytes.len();
-            io.send(socket.conn, &mut bytes);
         }
     }
 }
