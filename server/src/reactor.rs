@@ -305,7 +305,7 @@ impl<I: Io> Reactor<I> {
                 ToReactor::Tls(listeners) => self.secure(listeners),
                 ToReactor::Report(to) => self.report_all(io, shard, &to),
                 ToReactor::BackUp(order) => self.back_up(io, shard, order),
-                // A connection to another node, which is taken elsewhere.
+                // In a cluster, `handle_peer` has taken it.
                 ToReactor::Dialled(_) => {}
             },
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),

@@ -49,9 +49,9 @@ pub const QUIET_MS: i64 = 60_000;
 /// The most different notices about a node, or about strangers, that are written in this time.
 pub const NOTICED_MAX: usize = 16;
 
-/// The time after which the kernel ends a connection whose bytes are not acknowledged
-/// (`TCP_USER_TIMEOUT`), dialled or accepted. After a cut, it would else wait as long again as the
-/// cut has lasted, up to two minutes, until it sends the bytes again.
+/// The time after which the kernel ends a dialled connection whose bytes are not acknowledged
+/// (`TCP_USER_TIMEOUT`). Otherwise it would wait after a cut as long again as the cut has lasted,
+/// up to two minutes, until it sends the bytes again. Accepted connections end by [`SILENT_MS`].
 pub const UNACKNOWLEDGED_MS: i64 = STUCK_MS;
 
 /// The time between the first two attempts to dial. It doubles with each further one.

@@ -16,7 +16,7 @@ use muster_peers::{DialError, MayBe, Output, Peers};
 const WRITE_BYTES: usize = 1 << 20;
 
 impl<I: Io> Reactor<I> {
-    /// Connects the shard with the shards of other nodes.
+    /// Begins to connect the shard with the shards of other nodes. They reach it on this listener.
     pub fn connect(&mut self, peers: Peers, listener: ListenerIndex) {
         self.peers = Some(Box::new(PeerSockets::new(peers, listener, self.times.now)));
     }

@@ -46,7 +46,7 @@ impl Connecting {
         })
     }
 
-    /// The mailboxes of this node's shards, for those who dial.
+    /// Sets the mailboxes of this node's shards, to which the dialer threads report.
     pub(super) fn set_shards(&self, shards: Vec<Peer>) {
         self.dialer.set_shards(shards);
     }
