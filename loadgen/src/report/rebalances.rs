@@ -9,11 +9,11 @@ use super::text::{millis, named};
 /// Each table of groups in the scenario is summarised separately, if there are at most this many.
 const ROLES: usize = 6;
 
-/// All rebalances with the same kind of trigger. If tables are summarised separately, all are of
-/// groups of one table.
+/// All rebalances with the same kind of trigger. If the group tables of the scenario file are
+/// summarised separately, all are of groups of one table.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Kind {
-    /// The trigger without its number, such as `crashed` for `500 crashed`. If tables are
+    /// The trigger without its number, such as `crashed` for `500 crashed`. If group tables are
     /// summarised separately, the name of the table follows: `crashed (orders)`.
     pub(super) name: String,
     pub(super) count: u64,

@@ -395,8 +395,8 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         session_timeout,
         heartbeat_interval,
         // Members of classic groups learn of a rebalance from the answer to their next heartbeat.
-        // If a crash prevents this answer, a member has its session timeout for the next heartbeat:
-        // so the rebalance timeout is longer.
+        // If a crash prevents this answer, the member may send its next heartbeat as late as its
+        // session timeout allows. So the rebalance timeout has to be longer than that.
         rebalance_timeout: session_timeout
             + 2 * heartbeat_interval
             + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),

@@ -101,8 +101,8 @@ impl<F: Descriptor> Calls<F> {
         self.begin(io, purpose, call, now);
     }
 
-    /// Truncates a file before the waiting calls are made. The first of them may open the file with
-    /// the same id, which has to wait for the truncation.
+    /// Truncates a file before the waiting calls are made. The first waiting call may open this
+    /// file again, which must not happen before the file is truncated.
     pub(super) fn truncate<I: FileIo<File = F>>(
         &mut self,
         io: &mut I,

@@ -154,7 +154,7 @@ impl Incoming {
         self.unserved_until
     }
 
-    /// Takes the time until which a request might wait.
+    /// Takes the deadline of a request that may have to wait until this node serves its slot.
     pub(super) fn take_unserved_until(&mut self) -> Option<i64> {
         self.unserved_until.take()
     }

@@ -21,8 +21,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Shards {
     /// Locked during a question and the pause that follows it. The pause lasts as long as the
-    /// answer took, at most [`PAUSE_MAX`]. So short questions of the admin side use at most half of
-    /// a shard's time.
+    /// answer took, at most [`PAUSE_MAX`]. So the admin side uses at most half of a shard's time,
+    /// unless answers take longer than this.
     asking: Mutex<()>,
     peers: Vec<Peer>,
     common: Common,

@@ -29,7 +29,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
-/// The extension of files with bytes that were cut off. Recovery ignores such files.
+/// The extension of files that keep the bytes which were cut off a log. Recovery ignores them.
 pub const CUT_EXTENSION: &str = "cut";
 
 /// The recovery points: for each partition, the end of the part that is known to be on stable

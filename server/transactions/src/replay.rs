@@ -107,8 +107,8 @@ impl Coordinator {
         }
     }
 
-    /// Called when all records of the log are replayed. Requests the reports of all slots, and
-    /// continues the decisions that were written.
+    /// Called when all records of the log are replayed. Asks each slot for its open transactions,
+    /// and continues the commits and aborts that the log has as decided.
     pub fn loaded(&mut self, context: &mut Context<'_>) -> Output {
         let mut output = Output::default();
         self.enter_call(context);

@@ -186,7 +186,7 @@ fn begin_deletion(
     delete_at_once(turn, entry).map(|()| Deletion::Done)
 }
 
-/// Whether the offsets of a group are too many for one slice.
+/// Whether a group has more offsets than one call deletes.
 fn has_many_offsets(entry: &Entry) -> bool {
     entry.offsets.len() > EXPIRE_RECORDS_MAX
 }

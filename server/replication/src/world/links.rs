@@ -151,7 +151,7 @@ impl World {
 
     fn unread(&self, node: NodeId, group: Group) -> impl Iterator<Item = &OnTheWay> {
         let links = self.links.iter().filter(move |((_, to), _)| *to == node);
-        // A message of this millisecond may have arrived after the input was read.
+        // Messages of this millisecond are left out: the node may have read its input before them.
         let arrived = links.flat_map(|(_, it)| &it.queue).filter(|it| it.at < self.now);
         arrived.filter(move |it| it.message.group == group)
     }

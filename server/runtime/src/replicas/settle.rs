@@ -66,8 +66,8 @@ impl Replication {
         halted(group, why);
     }
 
-    /// Lets the timers of a slot's machines fire, if the node leads it: the grace of a new leader
-    /// is over.
+    /// Lets the timers of a slot's state machines fire, if the node leads the slot. Called when the
+    /// grace period of a new leader is over.
     pub fn start_timers(&self, topics: &mut dyn TopicSet, slot: LogSlot) {
         if self.serving(slot) == Serving::Here {
             let of_slot = (Group(slot.group()), self.slots);

@@ -355,7 +355,8 @@ impl Coordinator {
             Some(record) => Ok(self.answered(record, json!({}))),
             None => {
                 // The state is as requested already. muster writes nothing. Kafka resets the state
-                // and writes a snapshot, which `compare_records` gives to muster, too.
+                // and writes a snapshot. `compare_records` replays it in muster, so that the two
+                // states stay equal.
                 if !self.has_failed(key) {
                     self.argued.note(Difference::InitializedAgain);
                     self.differing.insert(key.clone());

@@ -330,7 +330,7 @@ fn a_turn_is_due_each_half_second() {
     assert_eq!(peers.deadline(), Some(500));
 }
 
-/// A message that no frame can have is dropped as well, and ends nothing.
+/// A message that is too large for any frame is dropped, and the connection stays open.
 #[test]
 fn a_message_beyond_a_frame_is_dropped() {
     let mut world = pair();

@@ -225,7 +225,7 @@ impl World {
         self.wires.iter_mut().find(is_of).expect("a connection").way[1].extend([0; 8]);
     }
 
-    /// Delivers a piece of what is on its way, and sends what follows.
+    /// Delivers some of the bytes under way on one connection, and sends the receiver's reaction.
     fn deliver(&mut self) -> bool {
         let most = self.random.usize(1..2_000);
         let ways = self.wires.iter_mut().flat_map(|it| it.ends.iter().zip(&mut it.way));

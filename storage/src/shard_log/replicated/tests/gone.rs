@@ -68,7 +68,7 @@ fn the_entries_of_a_replica_that_is_gone_are_compacted() {
     beside.fill();
     beside.compact();
     assert_eq!(beside.start(), (vec![], Ok(vec![1])), "its entries are gone, too");
-    // Another replica of the group begins.
+    // After the old replica is gone, the node gets a new one of the same group.
     beside.node.settle();
     let newer = Marker { replica: marker().replica + 1, ..marker() };
     beside.node.log.write_marker(2, BASE, &newer, &[]).unwrap();
