@@ -36,8 +36,8 @@ const NEAR_BYTES: u64 = 4 << 30;
 ///
 /// # Errors
 /// The thread cannot be started.
-pub(crate) fn keep(data: &Path, configured: i64) -> io::Result<DiskSpace> {
-    let mut reserve = Reserve::open(data, configured);
+pub(crate) fn keep(data: &Path, configured: i64, shards: u32) -> io::Result<DiskSpace> {
+    let mut reserve = Reserve::open(data, configured, shards);
     let space = reserve.space.clone();
     let watch = move || {
         loop {
@@ -54,6 +54,7 @@ struct Reserve {
     data: PathBuf,
     /// `disk.reserve.bytes`
     configured: u64,
+    shards: u64,
     /// The length of the file in bytes.
     held: u64,
     space: DiskSpace,
@@ -61,20 +62,22 @@ struct Reserve {
     is_refused: bool,
 }
 
-/// The decision of a check: whether space is short, and the new length of the file.
+/// The decision of a check: whether space is short, how many bytes each shard may accept until the
+/// next check, and the new length of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Decision {
     is_short: bool,
+    room: u64,
     held: u64,
 }
 
 impl Reserve {
-    fn open(data: &Path, configured: i64) -> Self {
+    fn open(data: &Path, configured: i64, shards: u32) -> Self {
         let file = data.join(RESERVE_FILE_NAME);
         let held = std::fs::metadata(file).map_or(0, |file| file.len());
         let configured = configured.max(0).unsigned_abs();
-        let (space, data) = (DiskSpace::default(), data.to_owned());
-        let mut reserve = Self { data, configured, held, space, is_refused: false };
+        let (space, data, shards) = (DiskSpace::default(), data.to_owned(), shards.max(1).into());
+        let mut reserve = Self { data, configured, shards, held, space, is_refused: false };
         if let Some(volume) = reserve.volume() {
             let decision = reserve.decide(volume);
             // The file may only shrink here. Only the thread lets it grow, because that may take
@@ -86,12 +89,13 @@ impl Reserve {
 
     /// Checks the volume. Returns the time until the next check.
     fn look(&mut self) -> Duration {
-        let Some(volume) = self.volume() else { return INTERVAL };
+        let Some(volume) = self.volume() else {
+            self.space.set_unknown();
+            return INTERVAL;
+        };
         let decision = self.decide(volume);
         self.carry_out(volume, decision);
-        let free = volume.usable + self.held;
-        let is_near = free < 2 * self.bytes(volume) + NEAR_BYTES;
-        if is_near && self.configured > 0 { SHORT_INTERVAL } else { INTERVAL }
+        if self.is_near(volume) { SHORT_INTERVAL } else { INTERVAL }
     }
 
     fn volume(&self) -> Option<Volume> {
@@ -101,6 +105,11 @@ impl Reserve {
     /// The size of the reserve on a volume.
     fn bytes(&self, volume: Volume) -> u64 {
         self.configured.min(volume.total / PARTS_OF_VOLUME)
+    }
+
+    /// Whether a fast writer could reach the reserve before the next normal check.
+    fn is_near(&self, volume: Volume) -> bool {
+        self.configured > 0 && volume.usable + self.held < 2 * self.bytes(volume) + NEAR_BYTES
     }
 
     fn decide(&self, volume: Volume) -> Decision {
@@ -117,16 +126,21 @@ impl Reserve {
         } else {
             self.held
         };
-        Decision { is_short, held }
+        let room = if self.is_near(volume) {
+            free.saturating_sub(2 * bytes) / self.shards
+        } else {
+            u64::MAX
+        };
+        Decision { is_short, room, held }
     }
 
     fn carry_out(&mut self, volume: Volume, decision: Decision) {
-        let Decision { is_short, held } = decision;
+        let Decision { is_short, room, held } = decision;
         if held != self.held {
             self.hold(held);
         }
         let was_short = self.space.is_short();
-        self.space.set(volume, is_short);
+        self.space.set(volume, is_short, room);
         let (bytes, data) = (self.bytes(volume), self.data.display());
         let usable = volume.usable;
         if is_short && !was_short {
@@ -182,11 +196,12 @@ mod tests {
     /// length of the reserve's file. `held` is its present length. All sizes are in MiB.
     fn decided(was_short: bool, usable: u64, held: u64) -> (bool, u64) {
         let space = DiskSpace::default();
-        space.set(Volume { total: TOTAL, usable: 0 }, was_short);
+        space.set(Volume { total: TOTAL, usable: 0 }, was_short, 0);
         let data = PathBuf::from("data");
         let configured = 64 * MIB;
-        let reserve = Reserve { data, configured, held: held * MIB, space, is_refused: false };
-        let Decision { is_short, held } =
+        let held = held * MIB;
+        let reserve = Reserve { data, configured, shards: 2, held, space, is_refused: false };
+        let Decision { is_short, held, .. } =
             reserve.decide(Volume { total: TOTAL, usable: usable * MIB });
         (is_short, held / MIB)
     }
@@ -214,10 +229,26 @@ mod tests {
     }
 
     #[test]
+    fn all_shards_together_may_accept_what_is_free_beyond_twice_the_reserve() {
+        let (space, data) = (DiskSpace::default(), PathBuf::from("data"));
+        let configured = 64 * MIB;
+        let mut reserve =
+            Reserve { data, configured, shards: 2, held: 5 * MIB, space, is_refused: false };
+        let small = |usable| Volume { total: 80 * MIB, usable };
+        assert_eq!(reserve.decide(small(40 * MIB)).room, (45 - 10) * MIB / 2);
+        assert_eq!(reserve.decide(small(5 * MIB)).room, 0);
+        assert_eq!(reserve.decide(small(0)).room, 0);
+        let large = Volume { total: TOTAL, usable: 4_300 * MIB };
+        assert_eq!(reserve.decide(large).room, u64::MAX);
+        reserve.configured = 0;
+        assert_eq!(reserve.decide(small(0)).room, u64::MAX);
+    }
+
+    #[test]
     fn a_small_volume_keeps_a_sixteenth_and_no_reserve_keeps_nothing() {
         let of = |configured: i64, total: u64| {
             let data = tempfile::tempdir().unwrap();
-            let reserve = Reserve::open(data.path(), configured);
+            let reserve = Reserve::open(data.path(), configured, 1);
             reserve.bytes(Volume { total, usable: 0 })
         };
         assert_eq!(of(1 << 20, 32 << 20), 1 << 20);
@@ -228,7 +259,7 @@ mod tests {
     #[test]
     fn the_file_takes_the_space_until_there_is_no_reserve() {
         let data = tempfile::tempdir().unwrap();
-        let mut reserve = Reserve::open(data.path(), 1 << 20);
+        let mut reserve = Reserve::open(data.path(), 1 << 20, 1);
         let file = data.path().join(RESERVE_FILE_NAME);
         assert!(!file.exists(), "it is made later");
         reserve.look();
@@ -236,8 +267,8 @@ mod tests {
         assert_eq!((len(), reserve.held), (1 << 20, 1 << 20));
         assert!(reserve.space.volume().is_some() && !reserve.space.is_short());
         // The next startup finds the file, and empties it if the reserve is switched off.
-        assert_eq!(Reserve::open(data.path(), 1 << 20).held, 1 << 20);
-        assert_eq!(Reserve::open(data.path(), 0).held, 0);
+        assert_eq!(Reserve::open(data.path(), 1 << 20, 1).held, 1 << 20);
+        assert_eq!(Reserve::open(data.path(), 0, 1).held, 0);
         assert_eq!(len(), 0);
     }
 }

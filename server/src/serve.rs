@@ -21,6 +21,7 @@ use crate::data_dir::DataDir;
 use crate::descriptors::Descriptors;
 use crate::directories::sync_left;
 use crate::disk_reserve;
+use crate::disk_space::DiskSpace;
 use crate::files::{Caller, DrivenIo, Freeing, block_bytes};
 use crate::formation::OwnNode;
 use crate::host::Host;
@@ -104,7 +105,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         life: directory.meta.first_life(),
         may_have_lost_writes,
         stopwatch: clock::stopwatch,
-        space: disk_reserve::keep(&options.data, options.config.disk_reserve_bytes)?,
+        space: keep_reserve(options)?,
         token_keys: certificates.token_keys(),
         nodes: node.as_ref().map(OwnNode::nodes),
     };
@@ -135,6 +136,11 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     log_stopped(asked);
     record_ends(&mut directory, ends, may_have_lost_writes);
     Ok(())
+}
+
+fn keep_reserve(options: &Options) -> std::io::Result<DiskSpace> {
+    let Options { data, config, shards, .. } = options;
+    disk_reserve::keep(data, config.disk_reserve_bytes, *shards)
 }
 
 /// Records the ends of the logs. Without them the next startup works, too.

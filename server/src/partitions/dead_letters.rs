@@ -33,7 +33,7 @@ impl Rounds {
         out: &mut Effects,
     ) {
         let number = letters.number;
-        if table.identity().space.is_short() {
+        if !disk.has_room(letters.batch.len()) {
             disk.counters.refused_batches += 1;
             return out.letters.push((number, LettersEnd::NoSpace));
         }

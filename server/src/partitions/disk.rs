@@ -11,6 +11,7 @@ use super::limits::{
 };
 use super::partition_id::PartitionId;
 use crate::config::Config;
+use crate::disk_space::DiskRoom;
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
 use hashbrown::HashMap;
@@ -35,6 +36,7 @@ pub(super) struct Disk {
     /// The number of unwritten bytes of batches, by the addresses of their producers.
     unwritten: Holders,
     pub unwritten_max: usize,
+    room: DiskRoom,
     /// The number of producers of all partitions, by the addresses that added them.
     pub producers: Holders,
     pub producers_max: usize,
@@ -55,6 +57,7 @@ impl Disk {
             read_bytes: 0,
             unwritten: Holders::default(),
             unwritten_max: config.of_memory(UNWRITTEN_BYTES_MAX),
+            room: DiskRoom::new(identity.space.clone()),
             producers: Holders::default(),
             producers_max: config.of_memory(PRODUCERS_MAX),
             spare: Vec::new(),
@@ -81,6 +84,11 @@ impl Disk {
         let admitted = self.unwritten.admit(address, len, self.unwritten_max);
         let limit = Limit::UnwrittenBytes;
         admitted.map_err(|exceeded| Refused { limit, exceeded, address })
+    }
+
+    /// Whether the disk can take a batch of `len` bytes beside its reserve.
+    pub(super) fn has_room(&mut self, len: usize) -> bool {
+        self.room.admits(len, self.unwritten.total())
     }
 
     /// Prepares for a request with batches.
@@ -111,6 +119,7 @@ impl Disk {
     /// it.
     pub(super) fn reserve(&mut self, address: Address, len: usize) {
         self.unwritten.take(address, len);
+        self.room.accept(len);
     }
 
     /// Counts a batch of a producer that is to be written.

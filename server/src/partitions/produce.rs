@@ -166,7 +166,7 @@ impl ProduceUnderWay<'_> {
         Ok(match table.locate(topic, index) {
             // The remaining space of the disk is reserved for groups, and for deletions, which free
             // space.
-            Ok(_) if table.identity().space.is_short() => {
+            Ok(_) if !disk.has_room(bytes.len()) => {
                 disk.counters.refused_batches += 1;
                 return refuse(ErrorCode::KafkaStorageError);
             }

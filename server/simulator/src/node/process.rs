@@ -73,8 +73,8 @@ impl Process {
     /// Fills the disk, or frees space on it. The server notices at once.
     pub(super) fn set_disk_full(&mut self, is_full: bool) {
         self.disk_is_full = is_full;
-        let usable = if is_full { 0 } else { 1 << 39 };
-        self.space.set(Volume { total: 1 << 40, usable }, is_full);
+        let (usable, room) = if is_full { (0, 0) } else { (1 << 39, u64::MAX) };
+        self.space.set(Volume { total: 1 << 40, usable }, is_full, room);
     }
 
     pub(super) fn is_up(&self) -> bool {

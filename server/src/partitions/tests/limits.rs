@@ -180,7 +180,7 @@ fn produces_are_refused_while_the_disk_is_short_and_all_else_is_served() {
     world.append(0, &batch(1));
     let space = world.partitions.table().identity().space.clone();
     let volume = Volume { total: 1 << 30, usable: 1 << 20 };
-    space.set(volume, true);
+    space.set(volume, true, 0);
     let refused = world.produce(0, &batch(1));
     assert_eq!(error(refused.error_code), ErrorCode::KafkaStorageError);
     assert_eq!(world.partitions.disk().counters.refused_batches, 1);
@@ -194,6 +194,21 @@ fn produces_are_refused_while_the_disk_is_short_and_all_else_is_served() {
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);
     assert_eq!(world.list(0, -1).offset, 1);
     assert_eq!(world.delete_before(0, 1), (1, ErrorCode::None));
-    space.set(volume, false);
+    space.set(volume, false, u64::MAX);
     assert_eq!(world.append(0, &batch(1)), 1);
+}
+
+#[test]
+fn a_producer_is_refused_once_the_room_of_a_check_is_used_up_and_served_after_the_next() {
+    let mut world = World::new();
+    let space = world.partitions.table().identity().space.clone();
+    let volume = Volume { total: 80 << 20, usable: 11 << 20 };
+    let one = batch(1);
+    space.set(volume, false, 2 * one.len() as u64);
+    assert_eq!((world.append(0, &one), world.append(0, &one)), (0, 1));
+    let refused = world.produce(0, &one);
+    assert_eq!(error(refused.error_code), ErrorCode::KafkaStorageError);
+    assert_eq!(world.partitions.disk().counters.refused_batches, 1);
+    space.set(volume, false, one.len() as u64);
+    assert_eq!(world.append(0, &one), 2);
 }
