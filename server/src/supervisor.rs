@@ -19,6 +19,9 @@ pub(crate) const ALIVE: &str = "WATCHDOG=1";
 /// The prefix of a text about the process's problems.
 pub(crate) const STATUS: &str = "STATUS=";
 
+/// Asks the manager to wait for the start a minute longer from now on.
+pub(crate) const STARTS_LATER: &str = "EXTEND_TIMEOUT_USEC=60000000";
+
 /// Sends a state to the service manager, if there is one.
 pub(crate) fn notify(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET")

@@ -30,6 +30,7 @@ use crate::Failure;
 use crate::config::ClusterConfig;
 use crate::data_dir::{DataDir, DataDirError, State};
 use crate::shard::LogSizes;
+use crate::supervisor::{STARTS_LATER, STATUS, notify};
 use dialling::Dialling;
 use exchange::Shared;
 use forming::{Action, Forming};
@@ -117,7 +118,9 @@ fn wait(
             None => {
                 if said.elapsed() >= SAY {
                     said = Instant::now();
-                    warn!("{}", waiting_line(&shared.forming(), cluster));
+                    let line = waiting_line(&shared.forming(), cluster);
+                    warn!("{line}");
+                    notify(&format!("{STATUS}{line}\n{STARTS_LATER}"));
                 }
                 shared.wait(LOOK);
             }
