@@ -56,7 +56,7 @@ pub use create_missing::create_missing;
 pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};
 pub use delete_topics::delete_topics;
-pub use describe_quorum::describe_quorum;
+pub use describe_quorum::{describe_quorum, describe_slots, is_about_slots};
 pub use endpoints::{Endpoint, Endpoints};
 pub use image::{ClusterImage, DeletedTopic, Topic};
 pub use muster_codec::records::OFFSETS_TOPIC;

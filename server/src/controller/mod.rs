@@ -272,7 +272,9 @@ impl Controller {
             ControllerRequest::DescribeQuorum(body) => {
                 let unpublished = self.unpublished.back().map(|(position, _)| *position);
                 let end = unpublished.unwrap_or_else(|| runtime.flushed(LogSlot::UNPARTITIONED));
-                cluster::describe_quorum(&view, end, *wall, body).map(Into::into)
+                let replicas = runtime.replication();
+                let standing = replicas.and_then(|it| it.standing(LogSlot::UNPARTITIONED));
+                cluster::describe_quorum(&view, standing.as_ref(), end, *wall, body).map(Into::into)
             }
             ControllerRequest::AlterUserScramCredentials(body) => {
                 cluster::alter_user_scram_credentials(&view, body).map(Into::into)

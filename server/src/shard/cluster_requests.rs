@@ -4,11 +4,12 @@
 use super::Shard;
 use crate::admin;
 use crate::clock::Times;
-use crate::cluster::{Topic, leader};
+use crate::cluster::{self, Topic, leader};
 use crate::dispatch::{Call, cluster_response};
 use crate::groups::OffsetMarkers;
 use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
+use crate::placement::Slot;
 use crate::topics::InternalTopic;
 use crate::volume::Volume;
 use muster_codec::messages::*;
@@ -90,6 +91,15 @@ impl Shard {
             ..Default::default()
         };
         let response = DescribeLogDirsResponse { results: vec![result], ..Default::default() };
+        self.clients.answers().answer_now(call.request, &response.into());
+    }
+
+    /// Describes the quorums of slots that this shard leads.
+    pub(super) fn describe_slots(&mut self, call: &Call<'_>, body: &DescribeQuorumRequest<'_>) {
+        let replicas = self.runtime.replication();
+        let standing = |slot: Slot| replicas.and_then(|it| it.standing(slot.log_slot()));
+        let view = self.broker.view_on(call.listener);
+        let response = cluster::describe_slots(&view, standing, self.times.wall, body);
         self.clients.answers().answer_now(call.request, &response.into());
     }
 

@@ -2,10 +2,11 @@
 
 use super::Shard;
 use crate::admin;
+use crate::cluster;
 use crate::dispatch::Call;
 use crate::groups::{Groups, Inputs};
 use crate::net::{Connections, Reply};
-use muster_codec::{BrokerRequest, GroupRequest, Routed};
+use muster_codec::{BrokerRequest, ControllerRequest, GroupRequest, Routed};
 use muster_coordinator::Caller;
 
 impl Shard {
@@ -15,6 +16,11 @@ impl Shard {
             Routed::Partition(request) => self.partition_request(&call, &request),
             Routed::Share(request) => self.share_request(&call, &request),
             Routed::Transaction(request) => self.transaction_request(&call, request),
+            Routed::Controller(ControllerRequest::DescribeQuorum(body))
+                if self.runtime.replication().is_some() && cluster::is_about_slots(&body) =>
+            {
+                self.describe_slots(&call, &body);
+            }
             Routed::Controller(request) => self.ask_controller(&call, request.api_key()),
             Routed::Cluster(request) => self.cluster_request(&call, &request),
             Routed::Broker(request) => match request {

@@ -105,6 +105,13 @@ impl Replica {
         progress.is_some_and(|it| it.recent_active && it.matched == last)
     }
 
+    /// Whether another replica of the group was heard within the last election timeout. None if
+    /// this one does not lead.
+    pub(crate) fn hears(&self, other: ReplicaId) -> Option<bool> {
+        self.role.leads()?;
+        self.raft.raft.prs().get(other.raw()).map(|it| it.recent_active)
+    }
+
     /// The last entry that another replica has acknowledged. None if this one does not lead.
     pub(crate) fn acknowledged(&self, by: ReplicaId) -> Option<Index> {
         self.role.leads()?;

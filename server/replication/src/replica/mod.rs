@@ -235,6 +235,11 @@ impl Replica {
         self.raft.store().last().next()
     }
 
+    /// The applied configuration.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
     pub(crate) fn role(&self) -> Role {
         self.role
     }

@@ -23,8 +23,8 @@ use crate::ranks::ELECTION_TICKS;
 use crate::replica::{NotNow, RecoveredGroup, Refused, Replica, Turn};
 use crate::validation::Lie;
 use crate::{
-    Base, BlockNumber, Change, Entry, Group, Index, NodeId, PeerMessage, ReplicaId, Round, Session,
-    Tick,
+    Base, BlockNumber, Change, Entry, Group, Index, Members, NodeId, PeerMessage, ReplicaId, Round,
+    Session, Tick,
 };
 use bytes::Bytes;
 use cache::Cache;
@@ -317,6 +317,18 @@ impl Replicas {
     /// this one does not lead, or the other is no member.
     pub fn acknowledged(&self, group: Group, by: ReplicaId) -> Option<Index> {
         self.replicas.get(&group)?.acknowledged(by)
+    }
+
+    /// Whether another replica of the group was heard within the last election timeout. None if
+    /// this one does not lead, or the other is no member.
+    pub fn hears(&self, group: Group, other: ReplicaId) -> Option<bool> {
+        self.replicas.get(&group)?.hears(other)
+    }
+
+    /// The replicas of a group, as this node knows them, and its own one. None if there is no
+    /// replica of the group here.
+    pub fn members(&self, group: Group) -> Option<(ReplicaId, &Members)> {
+        self.replicas.get(&group).map(|it| (it.id(), it.members()))
     }
 
     /// None if there is no replica of the group.

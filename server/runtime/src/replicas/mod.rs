@@ -25,6 +25,7 @@
 //! - `notes`: the node's own records.
 //! - `values`: the same values as the log's and as raft's.
 //! - `formation`: the log with which a node of a new cluster begins.
+//! - `standing`: how far the replicas of a slot are, for operators.
 
 mod confirm;
 mod fetch;
@@ -36,6 +37,7 @@ mod notes;
 mod reads;
 mod rounds;
 mod settle;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -46,6 +48,7 @@ pub use formation::form;
 pub use group::{Leading, Serving};
 pub use load::{Incomplete, ReplicatedLoad};
 pub use muster_replication::{Group, Lie, NodeId, PeerMessage, Session, Tick};
+pub use standing::{Standing, Voter};
 pub use values::RecoveredReplicas;
 
 use crate::injected::Injected;
