@@ -17,6 +17,7 @@ use backup_tool::BackupCommand;
 use clap::{CommandFactory, Parser, Subcommand};
 use config_tool::ConfigCommand;
 use doctor_tool::DoctorCommand;
+use muster_cluster_tools::ClusterCommand;
 use muster_log_tools::LogCommand;
 use muster_server::directories::withhold_permissions;
 use muster_version::{VERSION, WITH_FEATURES};
@@ -56,6 +57,11 @@ enum Command {
     Backup(BackupCommand),
     /// Check the host, the config and the data directory, and say what to change.
     Doctor(DoctorCommand),
+    /// Ask a running cluster how its nodes are.
+    Cluster {
+        #[command(subcommand)]
+        command: ClusterCommand,
+    },
     /// Write man pages and completions of shells, for packages.
     #[command(hide = true)]
     Generate {
@@ -82,6 +88,7 @@ fn main() -> ExitCode {
         Command::Generate { directory } => generate::run(Cli::command(), &directory),
         Command::Config(command) => config_tool::run(&command),
         Command::User(command) => user_tool::run(&command),
+        Command::Cluster { command } => muster_cluster_tools::run(command),
         Command::Log { command } => muster_log_tools::run(command),
     }
 }

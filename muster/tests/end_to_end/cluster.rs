@@ -5,6 +5,7 @@ use crate::support::{Client, PATIENCE, Server, command_with, free_ports};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -47,6 +48,18 @@ impl Cluster {
                 scope.spawn(move || node.start(data, voters));
             }
         });
+    }
+
+    /// The end of `muster cluster status` at a node: whether any node may be lost, and the text.
+    fn status(&self, at: u16, options: &[&str]) -> (bool, String) {
+        let broker = format!("127.0.0.1:{}", self.nodes[usize::from(at) - 1].port);
+        let ended = Command::new(env!("CARGO_BIN_EXE_muster"))
+            .args(["cluster", "status", "--bootstrap-server", &broker])
+            .args(options)
+            .output()
+            .unwrap();
+        let text = [ended.stdout, ended.stderr].concat();
+        (ended.status.success(), String::from_utf8(text).unwrap())
     }
 
     fn kill(&mut self, id: u16) {
@@ -181,4 +194,42 @@ fn commits_survive_the_loss_of_all_nodes() {
     cluster.start_all();
     groups().for_each(|group| assert_eq!(cluster.committed(&group), 7, "{group}"));
     groups().for_each(|group| cluster.commit(&group, 8));
+}
+
+#[test]
+fn the_status_names_the_node_that_is_lost_and_waits_until_it_is_back() {
+    let mut cluster = Cluster::start();
+    cluster.create_topic();
+    groups().for_each(|group| cluster.commit(&group, 1));
+    let (may_lose_any, text) = cluster.status(1, &["--wait", "60"]);
+    assert!(may_lose_any, "{text}");
+    assert!(text.ends_with("any one machine may be lost: yes\n"), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 6, "{text}");
+    let address = format!("127.0.0.1:{}", cluster.nodes[2].peer_port);
+    assert!(lines[4].starts_with("3      ") && lines[4].contains(&address), "{text}");
+    assert!(lines[2..5].iter().all(|it| it.contains("51/51")), "{text}");
+    cluster.kill(3);
+    groups().for_each(|group| cluster.commit(&group, 2));
+    until("the status without node 3", || {
+        let (may_lose_any, text) = cluster.status(1, &[]);
+        assert!(!may_lose_any, "{text}");
+        text.ends_with("NO (node 3 is not heard)\n").then_some(())
+    });
+    cluster.start_all();
+    let (may_lose_any, text) = cluster.status(2, &["--wait"]);
+    assert!(may_lose_any, "{text}");
+}
+
+#[test]
+fn the_status_of_one_machine_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), 1, &[]);
+    let broker = format!("127.0.0.1:{}", server.port);
+    let ended = Command::new(env!("CARGO_BIN_EXE_muster"))
+        .args(["cluster", "status", "--bootstrap-server", &broker])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success() && error.contains("is one machine"), "{error}");
 }
