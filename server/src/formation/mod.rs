@@ -109,7 +109,11 @@ fn wait(
     while !is_stopped.load(Ordering::Relaxed) {
         let due = shared.forming().due();
         match due {
-            Some(Action::Complete) => return Ok(true),
+            Some(Action::Complete) => {
+                // The manager shows a status until there is another one.
+                notify(STATUS);
+                return Ok(true);
+            }
             Some(Action::Record { cluster_id, nodes }) => {
                 directory.record_formation(&cluster_id, &nodes)?;
                 info!("records that the cluster {cluster_id} is being formed");
