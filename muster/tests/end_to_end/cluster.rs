@@ -1,11 +1,10 @@
 //! Three processes on loopback that are one cluster. Any one of them may be killed.
 
-use crate::support::offsets::commit_request;
+use crate::support::offsets::{commit_request, muster};
 use crate::support::{Client, PATIENCE, Server, command_with, free_ports};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -53,13 +52,9 @@ impl Cluster {
     /// The end of `muster cluster status` at a node: whether any node may be lost, and the text.
     fn status(&self, at: u16, options: &[&str]) -> (bool, String) {
         let broker = format!("127.0.0.1:{}", self.nodes[usize::from(at) - 1].port);
-        let ended = Command::new(env!("CARGO_BIN_EXE_muster"))
-            .args(["cluster", "status", "--bootstrap-server", &broker])
-            .args(options)
-            .output()
-            .unwrap();
-        let text = [ended.stdout, ended.stderr].concat();
-        (ended.status.success(), String::from_utf8(text).unwrap())
+        let words = ["cluster", "status", "--bootstrap-server", &broker];
+        let ended = muster([&words, options].concat());
+        (ended.status == 0, ended.out + &ended.error)
     }
 
     fn kill(&mut self, id: u16) {
@@ -226,10 +221,6 @@ fn the_status_of_one_machine_says_so() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), 1, &[]);
     let broker = format!("127.0.0.1:{}", server.port);
-    let ended = Command::new(env!("CARGO_BIN_EXE_muster"))
-        .args(["cluster", "status", "--bootstrap-server", &broker])
-        .output()
-        .unwrap();
-    let error = String::from_utf8(ended.stderr).unwrap();
-    assert!(!ended.status.success() && error.contains("is one machine"), "{error}");
+    let ended = muster(["cluster", "status", "--bootstrap-server", &broker]);
+    assert!(ended.status != 0 && ended.error.contains("is one machine"), "{ended:?}");
 }

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::standing::{Quorum, Replica, Standing};
 use muster_codec::messages::{
     DescribeQuorumPartition, DescribeQuorumRequest, DescribeQuorumResponse, DescribeQuorumTopic,
-    DescribedQuorumPartition, MetadataRequest, MetadataRequestTopic, QuorumReplica,
+    DescribedQuorumPartition, MetadataRequest, MetadataRequestTopic, QuorumNode, QuorumReplica,
 };
 use muster_codec::{ErrorCode, Response};
 use std::collections::BTreeMap;
@@ -76,12 +76,7 @@ fn brokers(bootstrap: &str) -> Result<Brokers, String> {
             without_leader: Vec::new(),
         };
         for broker in &body.brokers {
-            let host = if broker.host.contains(':') {
-                format!("[{}]", broker.host)
-            } else {
-                broker.host.to_string()
-            };
-            brokers.addresses.insert(broker.node_id, format!("{host}:{}", broker.port));
+            brokers.addresses.insert(broker.node_id, address_of(&broker.host, broker.port));
         }
         for partition in body.topics.iter().flat_map(|topic| &topic.partitions) {
             match partition.leader_id {
@@ -115,11 +110,16 @@ fn quorums(
 }
 
 fn nodes(body: &DescribeQuorumResponse<'_>) -> BTreeMap<i32, String> {
-    let address = |node: &muster_codec::messages::QuorumNode<'_>| {
+    let address = |node: &QuorumNode<'_>| {
         let listener = node.listeners.first()?;
-        Some((node.node_id, format!("{}:{}", listener.host, listener.port)))
+        Some((node.node_id, address_of(&listener.host, listener.port.into())))
     };
     body.nodes.iter().filter_map(address).collect()
+}
+
+/// `HOST:PORT`, with an IPv6 address in brackets.
+fn address_of(host: &str, port: i32) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 fn quorum(found: &DescribedQuorumPartition<'_>, address: &str) -> Result<Quorum, String> {
